@@ -159,6 +159,17 @@ static int take_body(const struct mt_ring *r, uint32_t slots, uint64_t y, struct
     }
 }
 
+enum { BLOCK_BITS = 40 }; /* most bytes of a block, log2 */
+
+/* Returns 0 if a block is longer than any memory. */
+static int packet_is_possible(const struct mt_packet *p)
+{
+    for (uint32_t i = 0; i < mt_ring_lanes(p->mask); i++)
+        if (p->words[2 * i + 1] > 1ull << BLOCK_BITS)
+            return 0;
+    return 1;
+}
+
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
 {
     uint64_t w[MT_SLOT_WORDS];
@@ -174,6 +185,10 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     }
     if (!take_body(r, slots, w[3], p))
         return 0;
+    if (p->kind == MT_PACKET_BLOCKS && !packet_is_possible(p)) {
+        r->damaged = 1;
+        return -1;
+    }
     r->at += slots;
     return 1;
 }

@@ -2150,6 +2150,8 @@ static void end_companion(struct mt_trace *t)
             snprintf(t->why, sizeof t->why, "%s", trace_error(t));
         companion_put_lost(t->companion, t->lost, t->why);
         companion_put_lost(t->inside, t->lost, t->why);
+        if (t->companion)
+            t->companion->ended = 0; /* what it said before does not hold */
         t->told = 1;
     }
     struct mt_end_line e = {.records_written = t->written,

@@ -44,7 +44,8 @@ struct Two { // streams that nothing orders, and an event
     cudaEvent_t e;
     Two()
     {
-        cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking), cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+        cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking),
+            cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
         cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
     }
     ~Two()
@@ -93,7 +94,7 @@ static void used_before(int right) // the other stream does not wait until it is
     int *p = memory(s.a);
     if (right)
         s.order(s.a, s.b);
-    write_all<<<1, 128, 0, s.b>>>(p, N); // !used_before: unordered
+    write_all<<<1, 128, 0, s.b>>>(p, N);    // !used_before: unordered
     add_all<<<1, 128, 0, s.b>>>(p, sum, N); // !used_before: unordered
     s.order(s.b, s.a);
     cudaFreeAsync(p, s.a);
@@ -113,7 +114,8 @@ static void filled_before(int right) // a fill
     cudaFreeAsync(p, s.a);
     result(sum);
 }
-static void again(int right) // memory goes from user to user in one stream; the second user's copy in another one
+static void
+again(int right) // memory goes from user to user in one stream; the second user's copy in another one
 {
     Two s;
     Flag late;
@@ -136,8 +138,10 @@ static void again(int right) // memory goes from user to user in one stream; the
     get(copy, N * sizeof(int));
 }
 
-static const Fault faults[] = {
-    {"freed_beside", freed_beside}, {"used_before", used_before}, {"filled_before", filled_before}, {"again", again}};
+static const Fault faults[] = {{"freed_beside", freed_beside},
+                               {"used_before", used_before},
+                               {"filled_before", filled_before},
+                               {"again", again}};
 
 int main(int argc, char **argv)
 {

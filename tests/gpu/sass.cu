@@ -99,6 +99,50 @@ extern "C" __global__ void strong_atomic(int *a)
     a[1] = atomicAdd(a, 0);
 }
 
+// By pointers that may lead anywhere: ATOM in place of ATOMG.
+struct Anywhere {
+    int *p;
+    float *f;
+    double *d;
+    unsigned long long *u;
+};
+extern "C" __global__ void strong_lock(Anywhere *a)
+{
+    while (atomicCAS(a->p, 0, 1))
+        ;
+}
+extern "C" __global__ void strong_lock_wide(Anywhere *a)
+{
+    while (atomicCAS(a->u, 0ull, 1ull))
+        ;
+}
+extern "C" __global__ void strong_float(Anywhere *a)
+{
+    a->f[1] = atomicAdd(a->f, 1.f);
+}
+extern "C" __global__ void strong_double(Anywhere *a)
+{
+    a->d[1] = atomicAdd(a->d, 1.);
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
+#define WIDE(name, text)                                                                                     \
+    extern "C" __global__ void name(int *a)                                                                  \
+    {                                                                                                        \
+        int v[8];                                                                                            \
+        asm volatile(text " {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"                                         \
+                     : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]), "=r"(v[4]), "=r"(v[5]), "=r"(v[6]),   \
+                       "=r"(v[7])                                                                            \
+                     : "l"(a));                                                                              \
+        a[8] = v[0] + v[1] + v[2] + v[3] + v[4] + v[5] + v[6] + v[7];                                        \
+    }
+WIDE(wide_weak, "ld.global.v8.b32")
+WIDE(wide_constant, "ld.global.nc.v8.b32")
+WIDE(wide_strong, "ld.relaxed.gpu.global.v8.b32")
+WIDE(wide_volatile, "ld.volatile.global.v8.b32")
+#undef WIDE
+#endif
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 extern "C" __global__ void prefetches(const __grid_constant__ uint64_t map, char *a)
 {

@@ -15,7 +15,8 @@ NAMES = {"TEX", "TLD", "TLD4", "TXD", "SULD", "SUST", "SUATOM", "SURED", "LDGMC"
 KINDS = {"plain": "", "texture_of": "TEX", "surface_of": "SUST", "calls": "TLD", "waits": "", "tensor": "UTMALDG UTMASTG UTMAREDG",
          "multicast": "LDGMC", "bulk": "UBLKCP UBLKRED", "cancels": "", "textures": "TEX", "texel": "TLD", "gathered": "TLD4", "gradient": "TXD",
          "surface_load": "SULD", "surface_store": "SUST", "surface_reduce": "SURED", "ordinary": "", "weak": "", "strong_atomic": "", "prefetches": ""}
-POLLS = {"waits", "ordinary", "strong_volatile", "strong_relaxed", "strong_system", "strong_cta", "strong_acquire", "strong_atomic"}
+POLLS = {"waits", "ordinary", "strong_volatile", "strong_relaxed", "strong_system", "strong_cta", "strong_acquire", "strong_atomic",
+         "strong_lock", "strong_lock_wide", "strong_float", "strong_double", "wide_strong", "wide_volatile"}
 LINE = re.compile(r"/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)((?:\.\w+)*)\s*([^;]*);")
 failed = []
 

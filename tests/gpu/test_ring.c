@@ -208,6 +208,20 @@ static void ring_sites(void **state)
     (void)state;
 }
 
+/* A block that is longer than any memory is damage. */
+static void ring_endless_block(void **state)
+{
+    struct rig rig;
+    struct mt_packet p;
+    ring_setup(&rig, 0);
+    const uint64_t words[8] = {4ull << 60, SECOND(1u, 7), 0, 0, 0x1000, 1ull << 41, 0, 0}, tag = 1ull << 63;
+    for (unsigned i = 0; i < 8; i++)
+        rig.slots[i / 4].w[i % 4] = words[i] | tag;
+    assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
+    assert_int_equal(rig.ring.damaged, 1);
+    (void)state;
+}
+
 /* Packets of all kinds into a ring full of anything from the lap before, word by word in any order: none is
  * taken before its last word is there, and all are taken then. */
 static void word_by_word(void **state)
@@ -224,6 +238,8 @@ static void word_by_word(void **state)
         slots = kind == 1 ? 1 : 1 + (kind == 2 ? n / 2 + 3 : kind == 3 ? n + 3 : 2 * n + 3) / 4;
         for (unsigned i = 0; i < 4 * slots; i++)
             words[i] = ((uint64_t)random() << 32 ^ (uint64_t)random()) & ~(1ull << 63);
+        for (unsigned i = 5; kind == 4 && i < 4 * slots; i += 2)
+            words[i] &= (1ull << 40) - 1; /* bytes of a block */
         words[0] = (words[0] & ~0ull >> 4) | kind << 60;
         words[1] = SECOND(n == 32 ? ~0u : (1u << n) - 1, turn);
         unsigned order[68], total = (unsigned)(4 * slots);
@@ -417,11 +433,11 @@ static void ring_concurrent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_regular),   cmocka_unit_test(ring_without_records),
-        cmocka_unit_test(ring_sites),     cmocka_unit_test(ring_laps),
-        cmocka_unit_test(ring_lanes),     cmocka_unit_test(ring_deltas),
-        cmocka_unit_test(word_by_word),   cmocka_unit_test(ring_blocks),
-        cmocka_unit_test(ring_gathered),  cmocka_unit_test(ring_damaged),
-        cmocka_unit_test(ring_concurrent)};
+        cmocka_unit_test(ring_regular),       cmocka_unit_test(ring_without_records),
+        cmocka_unit_test(ring_sites),         cmocka_unit_test(ring_laps),
+        cmocka_unit_test(ring_lanes),         cmocka_unit_test(ring_deltas),
+        cmocka_unit_test(ring_endless_block), cmocka_unit_test(word_by_word),
+        cmocka_unit_test(ring_blocks),        cmocka_unit_test(ring_gathered),
+        cmocka_unit_test(ring_damaged),       cmocka_unit_test(ring_concurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -394,14 +394,18 @@ static int collect_companion(struct mt_findings *f, struct mt_source *s, const s
     return rc;
 }
 
-static int collect_launches(struct mt_findings *f, const struct mt_companion *c,
-                            const struct mt_pairmap *seen)
+/* A launch of a stream without a trace is in each companion. */
+static int collect_launches(struct mt_findings *f, const struct mt_companion *c, size_t input,
+                            struct mt_pairmap *seen)
 {
     int rc = 0;
-    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
-        rc = c->launches[i].status && !mt_pairmap_find(seen, c->launches[i].seq, SEEN_LAUNCH)
-                 ? collect_launch(f, &c->launches[i])
-                 : 0;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++) {
+        const struct mt_launch_event *l = &c->launches[i];
+        if (!l->status || mt_pairmap_find(seen, l->seq, SEEN_LAUNCH))
+            continue;
+        const uint64_t *first = mt_pairmap_get(seen, l->seq, SEEN_EVENT, input);
+        rc = !first ? -1 : *first == input ? collect_launch(f, l) : 0;
+    }
     return rc;
 }
 
@@ -514,7 +518,7 @@ int mt_check_events(struct mt_findings *f, struct mt_source *s)
         rc = collect_companion(f, s, f->beside, n, &seen);
     for (size_t i = 0; i < n && rc == 0; i++)
         if ((c = mt_source_companion(s, i)))
-            rc = collect_launches(f, c, &seen) != 0 ? -1 : collect_copied(f, c);
+            rc = collect_launches(f, c, i, &seen) != 0 ? -1 : collect_copied(f, c);
     mt_pairmap_free(&seen);
     return rc == 0 && fullest ? collect_copies(f, fullest) : rc;
 }

@@ -296,6 +296,17 @@ static int locality_run_tally(struct mt_locality_run *x, size_t input, const str
 
 static int locality_run_tallies(struct mt_locality_run *x)
 {
+    if (x->filter && x->filter->supersteps_text) { /* totals are of all launches */
+        for (size_t i = 0; i < x->ninputs; i++) {
+            const struct mt_companion *c = mt_source_companion(x->source, i);
+            if (c && c->ntallies)
+                return mt_cli_note("note: totals that a GPU counted are of all launches: none is shown for "
+                                   "some of them"),
+                       0;
+        }
+        return 0;
+    }
+
     for (size_t i = 0; i < x->ninputs; i++) {
         const struct mt_companion *c = mt_source_companion(x->source, i);
         for (size_t k = 0; c && k < c->ntallies && (k || !locality_run_again(x, i)); k++)

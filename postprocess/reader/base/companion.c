@@ -5,6 +5,7 @@
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -183,6 +184,39 @@ static uint64_t get_at(const json_t *array, size_t i)
 {
     json_int_t v = json_integer_value(json_array_get(array, i));
     return v > 0 ? (uint64_t)v : 0;
+}
+
+/* Sums the requests of "4 1000\n-4 20". Returns 0, or -1 if that is not what it says. */
+static int tally_sum(const char *text, uint64_t *sum)
+{
+    while (*text) {
+        char *end;
+        errno = 0;
+        (void)strtoll(text, &end, 10);
+        if (errno || end == text || *end != ' ' || end[1] < '0' || end[1] > '9')
+            return -1;
+        uint64_t n = strtoull(end + 1, &end, 10);
+        if (errno || n > INT64_MAX || __builtin_add_overflow(*sum, n, sum) || (*end && *end != '\n'))
+            return -1;
+        text = end + (*end == '\n');
+    }
+    return 0;
+}
+
+/* Takes totals whose numbers can be true: each request is counted by one of its strides. */
+static int companion_tally(struct loader *l, const json_t *o, void *event)
+{
+    const struct mt_tally_event *e = event;
+    const uint64_t all[] = {e->accesses, e->bytes,  e->distinct,  e->sectors,
+                            e->lines,    e->single, e->irregular, e->other};
+    uint64_t sum = 0;
+    if ((strcmp(e->op, "load") && strcmp(e->op, "store") && strcmp(e->op, "atomic")) || !e->requests ||
+        e->requests > e->accesses || tally_sum(e->strides, &sum) != 0)
+        return BAD | LEAVE;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] > INT64_MAX / 2)
+            return BAD | LEAVE;
+    return sum > INT64_MAX / 2 || sum + e->single + e->irregular + e->other != e->requests ? BAD | LEAVE : 0;
 }
 
 static int companion_order(struct loader *l, const json_t *o, void *event)

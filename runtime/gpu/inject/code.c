@@ -864,8 +864,9 @@ static int by_name(const void *a, const void *b)
 /* The part of a section that was scanned last, in order of functions. */
 struct scanned {
     uint32_t section, facts;
-    uint64_t end; /* offset in the section */
-    int kernel;   /* a kernel of this section was there: what follows are its own functions */
+    uint64_t end;  /* offset in the section */
+    uint64_t left; /* bytes that may be scanned: those of the file, even if sections overlap */
+    int kernel;    /* a kernel of this section was there: what follows are its own functions */
 };
 
 /* Returns the facts about a function's instructions. What lies inside of another function, as copies in
@@ -877,13 +878,16 @@ static uint32_t code_scan(const struct mt_cubin *c, const struct mt_cubin_functi
     uint64_t end = f->offset + f->bytes, from = f->offset;
     uint32_t facts = 0;
     if (last->section != f->section)
-        *last = (struct scanned){.section = f->section};
+        *last = (struct scanned){.section = f->section, .left = last->left};
     if (from < last->end) {
         facts = last->facts;
         from = last->end;
     }
-    if (from < end && s->offset <= bytes && s->bytes <= bytes - s->offset)
+    if (from < end && s->offset <= bytes && s->bytes <= bytes - s->offset && end - from <= last->left) {
+        last->left -= end - from;
         facts |= mt_sass_scan(file + s->offset + from, end - from);
+    } else if (from < end)
+        facts |= MT_SASS_UNREAD;
     last->kernel |= f->kernel;
     if (end > last->end) {
         last->facts = facts;
@@ -897,7 +901,7 @@ static uint32_t code_scan(const struct mt_cubin *c, const struct mt_cubin_functi
 static int code_scan_all(struct mt_gpu_code *c, const void *file, size_t bytes)
 {
     struct mt_cubin *b = &c->cubin;
-    struct scanned last = {.section = UINT32_MAX};
+    struct scanned last = {.section = UINT32_MAX, .left = bytes};
     uint32_t others = 0;
     c->kernels = calloc(b->nfunctions + 1, sizeof *c->kernels);
     if (!c->kernels)

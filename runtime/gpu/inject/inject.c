@@ -548,6 +548,19 @@ static int module_spaces(void)
     return (strstr(asked, "shared") ? SHARED : 0) | (strstr(asked, "local") ? LOCAL : 0);
 }
 
+int mt_inject_is_list(const char *list, const char *words)
+{
+    char word[32];
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        if ((size_t)snprintf(word, sizeof word, " %.*s ", (int)n, list) >= sizeof word || !n ||
+            !strstr(words, word))
+            return 0;
+        list += n + (list[n] == ',');
+    }
+    return 1;
+}
+
 /* Returns 1 if the user leaves out this part, to find what a driver fails at. */
 static int inject_without(const char *part)
 {
@@ -1041,6 +1054,13 @@ static struct launch_unseen *launch_unseen_new(uint32_t kinds)
     if (!u)
         return NULL;
     u->kinds = kinds;
+    if (kinds & MT_SASS_UNREAD) {
+        snprintf(u->names, sizeof u->names, "?");
+        snprintf(u->why, sizeof u->why,
+                 "its machine code is not where its file says; what is not reported is not known");
+        u->count = 1;
+        return u;
+    }
     mt_sass_names(kinds, u->names, sizeof u->names);
     u->count = 1;
     for (const char *p = u->names; (p = strchr(p, ',')); p++)
@@ -1078,7 +1098,7 @@ static void launch_look(struct launching *g)
     if (!m || !m->patched || !g->line.mangled)
         return;
     g->facts = mt_code_facts(m->code, g->line.mangled);
-    uint32_t kinds = g->facts & mt_sass_unseen(m->refused);
+    uint32_t kinds = g->facts & (mt_sass_unseen(m->refused) | MT_SASS_UNREAD);
     if (kinds)
         g->unseen = launch_unseen(kinds);
     if (g->unseen)
@@ -1700,6 +1720,11 @@ static void inject_enable_all(Sanitizer_SubscriberHandle s)
     char why[160];
     if (*mt_options()->gpu_without)
         mt_trace_miss_anywhere("MEMTRACE_GPU_WITHOUT is set");
+    if (!mt_inject_is_list(mt_options()->gpu_without, " exits polls graphs driver "))
+        mt_report("MEMTRACE_GPU_WITHOUT=%s is no list of exits, polls, graphs, driver",
+                  mt_options()->gpu_without);
+    if (!mt_inject_is_list(mt_options()->spaces, " global shared local "))
+        mt_report("MEMTRACE_SPACES=%s is no list of global, shared, local", mt_options()->spaces);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (inject_leaves_out(&rows[i]))
             continue;

@@ -47,10 +47,13 @@ const char *mt_sanitizer_text(SanitizerResult r);
 int mt_sanitizer_version(void);
 /* Writes the versions of driver and library, and which patches they got, as words. */
 void mt_sanitizer_words(char *out, size_t size);
-/* Returns 1 if NVIDIA's driver is in the process. */
+/* Returns 1 if the process has initialised NVIDIA's driver. */
 int mt_sanitizer_driven(void);
 /* Returns the image of the patches for all devices. */
 const void *mt_sanitizer_patches(void);
+
+/* Returns 1 if each word of a comma list is one of these words, between blanks: " lines strides ". */
+int mt_inject_is_list(const char *list, const char *words);
 
 struct mt_gpu_code;
 

@@ -98,9 +98,13 @@ static void library_driver(void)
 int mt_sanitizer_driven(void)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int n, driven = 0;
+    CUresult (*get)(int *) = cuda ? (CUresult(*)(int *))dlsym(cuda, "cuDeviceGetCount") : NULL;
+    if (get) /* NVIDIA's library opens the driver's, too, and initialises nothing */
+        driven = get(&n) != CUDA_ERROR_NOT_INITIALIZED;
     if (cuda)
         dlclose(cuda);
-    return cuda != NULL;
+    return driven;
 }
 
 /* Returns 1 if the library has an API function of this number. Leaves the callback off. */

@@ -37,10 +37,13 @@ enum {
     OP_CALL_RELATIVE = 0x144,
     OP_LOAD = 0x180,        /* LD */
     OP_LOAD_GLOBAL = 0x181, /* LDG */
+    OP_LOAD_WIDE = 0x17e,   /* LDG of 256 bits */
     OP_ATOMIC = 0x18a,      /* ATOM */
-    OP_ATOMIC_GLOBAL = 0x1a8,
-    OP_SWAP_GLOBAL = 0x1a9, /* ATOMG.CAS */
+    OP_SWAP = 0x18b,        /* ATOM.CAS */
+    OP_FLOAT = 0x1a2,       /* ATOM.ADD of floating-point numbers */
     OP_FLOAT_GLOBAL = 0x1a3,
+    OP_ATOMIC_GLOBAL = 0x1a8, /* ATOMG */
+    OP_SWAP_GLOBAL = 0x1a9,
     OP_CANCEL = 0x1ca, /* UGETNEXTWORKID */
     LEAST_STRONG =
         5 /* weak and constant ones are 0 and 4 from sm_80 on; on sm_75, where weak is 7, all count */
@@ -56,9 +59,11 @@ static uint32_t sass_of_opcode(unsigned opcode)
     case OP_CALL_RELATIVE:
         return MT_SASS_CALLS;
     case OP_ATOMIC:
+    case OP_SWAP:
+    case OP_FLOAT:
+    case OP_FLOAT_GLOBAL:
     case OP_ATOMIC_GLOBAL:
     case OP_SWAP_GLOBAL:
-    case OP_FLOAT_GLOBAL:
         return MT_SASS_POLLS;
     case OP_CANCEL:
         return MT_SASS_CANCELS;
@@ -81,7 +86,7 @@ uint32_t mt_sass_scan(const uint8_t *code, uint64_t bytes)
     for (; bytes >= 16; code += 16, bytes -= 16) {
         unsigned opcode = (code[0] | (unsigned)code[1] << 8) & (OPCODES - 1);
         seen[opcode] = 1;
-        if (opcode == OP_LOAD || opcode == OP_LOAD_GLOBAL)
+        if (opcode == OP_LOAD || opcode == OP_LOAD_GLOBAL || opcode == OP_LOAD_WIDE)
             facts |= sass_of_load(code);
     }
     for (unsigned i = 0; i < OPCODES; i++)

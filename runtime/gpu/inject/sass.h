@@ -11,6 +11,7 @@
 #define MT_SASS_POLLS                                                                                        \
     (1u << 25) /* it has strong loads or atomics, with which it may wait for other threads */
 #define MT_SASS_CANCELS (1u << 26) /* it takes over the work of CTAs that then never run */
+#define MT_SASS_UNREAD (1u << 27)  /* its code is not where the file says, or larger than the file */
 
 /* Returns the facts about the instructions in `bytes` of code. */
 uint32_t mt_sass_scan(const uint8_t *code, uint64_t bytes);

@@ -25,9 +25,21 @@ struct mt_inject_tallies {
     uint8_t looked[ENTRIES];
 };
 
+static int tally_on;
+
+static void tally_decide(void)
+{
+    const char *only = mt_options()->only;
+    tally_on = *only && mt_inject_is_list(only, " lines volumes strides ");
+    if (*only && !tally_on)
+        mt_report("MEMTRACE_ONLY=%s is no list of lines, volumes, strides: accesses are recorded", only);
+}
+
 int mt_tally_wanted(void)
 {
-    return *mt_options()->only != 0;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, tally_decide);
+    return tally_on;
 }
 
 uint64_t mt_tally_make(struct mt_rings_maker *m)

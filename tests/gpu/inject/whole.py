@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -232,6 +233,51 @@ def check_polls():
         check(f"NCCL {chosen}: complete", of(lines, "end")[-1]["complete"], True)
 
 
+def check_outside():
+    """Code that is not where its file says has not been looked at, and nobody knows what it does."""
+    with open(os.path.join(os.path.dirname(cubin), "unseen.cubin"), "rb") as f:
+        elf = bytearray(f.read())
+    offset, size, count, names = *struct.unpack_from("<Q", elf, 40), *struct.unpack_from("<HHH", elf, 58)
+    strings, = struct.unpack_from("<Q", elf, offset + names * size + 24)
+    for i in range(count):
+        name, = struct.unpack_from("<I", elf, offset + i * size)
+        if elf[strings + name:].startswith(b".text.texture_of\0"):
+            struct.pack_into("<Q", elf, offset + i * size + 24, 1 << 40)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as f:
+        f.write(elf)
+        f.flush()
+        (lines, *_), = run(code=f.name, API_PLAY="kernels", API_KERNELS="texture_of plain")[0].values()
+    check("outside", ([line.get("unseen") for line in launches(lines, 0)], of(lines, "end")[-1]["complete"]), (["?", None], False))
+
+
+def check_damaged_totals():
+    """Totals whose numbers cannot be true are no totals, and the trace is damaged; those of some launches are not known."""
+    def look(folder):
+        metas = [os.path.join(folder, f"MemTrace-pipe-{i}.meta") for i in (0, 1)]
+        texts = []
+        for meta in metas:
+            with open(meta, encoding="utf-8") as f:
+                texts.append(f.read())
+        command = [os.path.join(os.path.dirname(dump), "mt-extract"), "-s", "lines", folder]
+        for old, new, code in (("", "", 0), ('"requests":8', '"requests":-1', 3), ('"accesses":256', '"accesses":1500.0', 3), ('"bytes":1024', '"bytes":-100', 3),
+                               ('"op":"store"', '"op":"explode"', 3), ('"4 8"', '"4 9223372036854775807","4 1"', 3), ('"4 8"', '"99999999999999999999 8"', 3),
+                               ('"4 8"', '"4 7"', 3)):
+            check(f"damaged totals: {old}", [old in text for text in texts], [True] * 2)
+            for meta, text in zip(metas, texts):
+                with open(meta, "w", encoding="utf-8") as f:
+                    head, tally, end = re.fullmatch(r'(.*?)(\{"ev":"tally".*?\n)(.*)', text, re.S).groups()
+                    f.write(head + (tally.replace(old, new) if old else tally) + end)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            check(f"damaged totals, {new}", (result.returncode, bool(json.loads(result.stdout)["lines"]["lines"])), (code, not code))
+        for meta, text in zip(metas, texts):
+            with open(meta, "w", encoding="utf-8") as f:
+                f.write(text)
+        result = subprocess.run([*command, "-t", "0"], capture_output=True, text=True, timeout=60)
+        check("totals of some launches", (json.loads(result.stdout)["lines"]["lines"], "of all launches" in result.stderr), (None, True))
+
+    run(look, MEMTRACE_ONLY="lines")
+
+
 def check_cancels():
     """A kernel whose CTA takes over the work of the other one, which never runs: the process's other launches end as ever."""
     traces, result = run(code=os.path.join(os.path.dirname(cubin), "cancels.cubin"), API_PLAY="kernels", API_KERNELS="cancels plain", MEMTRACE_VERBOSE="1")
@@ -293,6 +339,10 @@ def check_totals():
             check(f"totals {more}: header", lines[0].get("only"), "lines,strides")
             check(f"totals {more}: records", (of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]), (0, True))
             check(f"totals {more}: launches", {line["traced"] for line in launches(lines, 0)} <= {True}, True)
+    traces, result = run(MEMTRACE_ONLY="races")
+    check("totals of something else", ([of(lines, "end")[-1]["records_written"] for lines, *_ in traces.values()], "MEMTRACE_ONLY=races" in result.stderr), ([128] * 2, True))
+    traces, result = run(MEMTRACE_ONLY="lines", API_PLAY="threads", API_FAIL="MemcpyDeviceToHost")
+    check("totals of streams not read", [of(lines, "end")[-1]["complete"] for lines, *_ in traces.values()], [False] * 4)
     traces, result = run(MEMTRACE_ONLY="lines", API_FAIL="MemcpyDeviceToHost")
     check("totals not read", ([of(lines, "end")[-1]["complete"] for lines, *_ in traces.values()], "cannot be read" in result.stderr), ([False] * 2, True))
 
@@ -302,6 +352,8 @@ def main():
     check_totals()
     check_unseen()
     check_polls()
+    check_outside()
+    check_damaged_totals()
     check_cancels()
     check_graph()
     check_lines()
