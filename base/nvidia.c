@@ -118,7 +118,7 @@ static void nvidia_driver_words(const struct mt_nvidia *n, char *out, size_t siz
     else if (n->cuda)
         snprintf(out, size, "driver of CUDA %d", n->cuda);
     else
-        snprintf(out, size, "driver of unknown version");
+        snprintf(out, size, n->missing ? "no driver" : "driver of unknown version");
 }
 
 static void nvidia_library_words(const struct mt_nvidia *n, char *out, size_t size)

@@ -7,6 +7,7 @@
 
 struct mt_nvidia {
     char driver[32];        /* "580.65.06"; "": not known */
+    int missing;            /* 1: no driver is installed */
     int cuda;               /* major version of CUDA that the driver is of; 0: not known */
     char library[PATH_MAX]; /* libsanitizer-public.so; "": none */
     int version;            /* of the library, major * 100 + minor; 0: not known */

@@ -66,6 +66,7 @@ def make():
     build(nvcc, *flags, "-c", src("lib.cu"), "-o", "lib.o")
     build(nvcc, "app.o", "-o", "app")
     build(nvcc, "app.o", "-o", "fixed", "-Xcompiler=-no-pie")
+    build(nvcc, "app.o", "-o", "static-app", "-Xcompiler=-static")
     build(nvcc, "-gencode=arch=compute_90,code=sm_90", src("long.cu"), "-o", "long")
     build(nvcc, "-G", "-arch=sm_90", src("unoptimised.cu"), "-o", "unoptimised")
     build(nvcc, "--cudart=shared", "app.o", "-o", "shared", "-Xlinker=-rpath," + os.path.dirname(os.path.dirname(nvcc)) + "/lib64",
@@ -383,6 +384,31 @@ def case_finders():
     empty = tempfile.mkdtemp(dir=WORK)
     done, _ = mt_run("sh", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH=empty)
     expect(done.stdout.split(":")[1:] == [empty + "\n"], done)
+
+
+def on_gpu():
+    """The variables by which memtrace run takes this machine for one with a GPU, with the library that tests/gpu/inject plays."""
+    library = os.path.join(BUILD, "tests", "gpu", "inject", "libsanitizer-public.so")
+    if not os.path.exists(library) or not os.path.exists(os.path.join(BUILD, "lib", "memtrace", "libmemtrace-inject.so")):
+        raise Skipped("the played library of tests/gpu is not built")
+    return {"MEMTRACE_DEVICE": "gpu", "MEMTRACE_SANITIZER": library}
+
+
+@by_nvcc
+def case_list_on_gpu():
+    """Nothing is judged by what the CPU device can run; long has machine code alone."""
+    for name, runtime in (("shared", "shared"), ("stripped-app", "static"), ("long", "static")):
+        done, _ = mt_run("--list", "./" + name, **on_gpu())
+        kernels = re.findall("kernel .*", done.stdout)
+        expect(done.returncode == 0 and f"{name}: {runtime} runtime\n" in done.stdout, done)
+        expect(kernels and all(k.endswith(": can be traced") for k in kernels), kernels)
+    done, _ = mt_run("--list", "./long")
+    expect("cannot run: machine code alone" in done.stdout, done)
+    for device in {}, on_gpu():
+        ran, _ = mt_run("./static-app", **device)
+        done, _ = mt_run("--list", "./static-app", **device)
+        said = "is linked statically as a whole (-static)"
+        expect(ran.returncode == 2 and said in ran.stderr and said in done.stdout and "taken over" not in done.stdout, ran, done)
 
 
 @by_nvcc

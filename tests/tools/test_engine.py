@@ -120,6 +120,11 @@ class Engine(Case):
         named = os.path.join(self.root, "sanitizer/13")  # the user wants this one
         self.assertEqual(self.chosen(self.shown(**env | {"MEMTRACE_SANITIZER": named})), f"13/{NAME}")
         self.assertIn("tried all the same", self.run_mt("--show", "/bin/true", **env | {"MEMTRACE_SANITIZER": named}).stderr)
+        listed = self.run_mt("--list", **env | {"MEMTRACE_SANITIZER": named}).stdout
+        self.assertRegex(listed, "on a GPU: .*" + NAME + " is tried, as MEMTRACE_SANITIZER names it: a library of CUDA 13 needs")
+        self.assertIn("they do not go together", listed)
+        self.assertNotIn("traced as it is", listed)
+        self.assertNotIn("are traced there", listed)
         self.assertIn("too old: install 525 or newer", self.run_mt("/bin/true", code=2, **env | {"MACHINE_DRIVER": "470.82.01"}).stderr)
         env = self.machine("535.183.01", "12")
         os.unlink(os.path.join(self.root, "lib/memtrace/gpu-patch-12.fatbin"))
@@ -147,6 +152,29 @@ class Engine(Case):
         self.assertEqual((got["MEMTRACE_ENGINE"], got.get("CUDA_INJECTION64_PATH", "")), ("preload", ""))
         self.assertEqual(os.path.realpath(got["NVTX_INJECTION64_PATH"]), injection)
         self.assertTrue(os.path.exists(library))
+
+    def test_engine_word(self):
+        """A misspelt MEMTRACE_ENGINE is no injection."""
+        self.write("home/cuda/lib/" + NAME, "")
+        for word, say in (("prelaod", "did you mean preload?"), ("x", "inject, preload or none")):
+            for more in (("/bin/true",), ("--list",)):
+                self.assertIn(say, self.run_mt(*more, code=2, CUDA_PATH=self.path("home/cuda"), MEMTRACE_ENGINE=word).stderr)
+        self.assertEqual(self.shown(CUDA_PATH=self.path("home/cuda"), MEMTRACE_ENGINE="none")["MEMTRACE_ENGINE"], "inject")
+
+    def test_no_driver(self):
+        """A GPU's device file without libcuda.so.1, as in a container: the driver is what is missing."""
+        plain = os.path.join(self.root, "plain.so")  # not named as the driver's library
+        for known in ("580.65.06", ""):
+            env = self.machine(known, "13")
+            shutil.copy(env["LD_PRELOAD"], plain)
+            env["LD_PRELOAD"] = plain
+            said = self.run_mt("/bin/true", code=2, **env).stderr
+            for word in ("libcuda.so.1", "is not found", "install the driver", "-d cpu", "driver 580" if known else "no driver"):
+                self.assertIn(word, said)
+            listed = self.run_mt("--list", **env).stdout
+            self.assertIn("on a GPU: nothing would be traced: there is a GPU's device file, but libcuda.so.1", listed)
+            self.assertNotIn("they fit", listed)
+            self.assertEqual(self.chosen(self.shown("-d", "gpu", **env)), f"13/{NAME}")
 
     def test_missing(self):
         """A GPU without the library: refused, with the way out."""
@@ -191,6 +219,7 @@ class Engine(Case):
     def test_list(self):
         listed = self.run_mt("--list", MEMTRACE_DEVICE="cpu").stdout
         self.assertIn("on a GPU: nothing would be traced: NVIDIA's libsanitizer-public.so is not found", listed)
+        self.assertIn("here: the CPU device is asked for", listed)
         library = self.write("home/cuda/lib/" + NAME, "")
         listed = self.run_mt("--list", CUDA_PATH=self.path("home/cuda")).stdout
         self.assertRegex(listed, "on a GPU: all machine code that runs there is traced as it is, by .*" + NAME)

@@ -1149,6 +1149,7 @@ struct list {
     FILE *to;
     char **traced; /* names of kernels with PTX; malloc'ed */
     size_t n;
+    int on_gpu;    /* 1: on a GPU all kernels are traced, whatever the CPU device cannot run */
     unsigned lone; /* number of kernels in the current machine code */
 };
 
@@ -1160,7 +1161,7 @@ static void list_kernel(struct list *l, const char *name, const char *what)
         return;
     }
     char *pretty = mt_shim_demangle(name, 1);
-    fprintf(l->to, "    kernel %s: %s\n", pretty ? pretty : name, what);
+    fprintf(l->to, "    kernel %s: %s\n", pretty ? pretty : name, l->on_gpu ? "can be traced" : what);
     free(pretty);
 }
 
@@ -1242,7 +1243,7 @@ static void list_ptx(struct list *l, const struct reading *r)
         if (list_is_kernel(r->module, f)) {
             list_kernel(l, name, why ? why : "can be traced");
             list_remember(l, name);
-        } else if (why) {
+        } else if (why && !l->on_gpu) {
             fprintf(l->to, "    function %s: %s\n", name, why);
         }
         free(why);
@@ -1321,7 +1322,7 @@ static int list_module(struct list *l, LLVMContextRef context, const struct inpu
     if (r.module) {
         list_ptx(l, &r);
         LLVMDisposeModule(r.module);
-    } else if (r.entry) {
+    } else if (r.entry && !(l->on_gpu && ptxtool_module_has(m, FATBIN_ELF))) {
         fprintf(l->to, "    cannot be read: %s", r.said);
     } else {
         code = list_machine_code(l, in, m);
@@ -1333,7 +1334,8 @@ static int list_module(struct list *l, LLVMContextRef context, const struct inpu
 static int ptxtool_list(const struct input *in)
 {
     int code = 0;
-    struct list l = {0};
+    const char *device = getenv("MEMTRACE_DEVICE");
+    struct list l = {.on_gpu = device && strcmp(device, "gpu") == 0};
     LLVMContextRef context = LLVMContextCreate();
     char **texts = calloc(in->n + 1, sizeof *texts);
     for (unsigned i = 0; i < 2 * in->n && code == 0; i++) {

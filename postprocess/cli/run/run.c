@@ -28,6 +28,7 @@
 struct engine {
     int gpu;                  /* 1: there is a GPU, or the user says so */
     int asked;                /* 1: the user asked for the GPU (-d gpu) */
+    int refused;              /* 1: the user asked for the CPU device (-d cpu) */
     int fits;                 /* 1: driver, NVIDIA's library and patches go together, as far as is known */
     int injects;              /* 1: traces the unchanged program on the GPU; 0: on the CPU device */
     char injection[PATH_MAX]; /* our library */
@@ -149,8 +150,9 @@ static int engine_cuda(const char *path)
     return get && get(&version) == 0 ? version : 0;
 }
 
-/* Finds the libcuda.so.1 that a program would get. Its code is run only if files do not tell its version. */
-static void engine_driver(struct mt_nvidia *n)
+/* Finds the libcuda.so.1 that a program would get. Its code is run only if files do not tell its version.
+ * Returns 0 if there is none. */
+static int engine_driver(struct mt_nvidia *n)
 {
     struct words files = {0};
     const char *cuda = NULL;
@@ -161,7 +163,9 @@ static void engine_driver(struct mt_nvidia *n)
     mt_nvidia_driver(n, cuda);
     if (!n->cuda && cuda)
         n->cuda = engine_ask(engine_cuda, cuda) / 1000;
+    n->missing = !cuda && !*n->driver;
     mt_words_free(&files);
+    return cuda != NULL;
 }
 
 /* ---- NVIDIA's library ---------------------------------------------------------------------------- */
@@ -307,7 +311,7 @@ static void engine_look(struct engine *e)
             "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
         return;
     }
-    engine_driver(&e->nvidia);
+    int driver = engine_driver(&e->nvidia);
     engine_search(e);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(e->injection, '/') - e->injection), e->injection);
     mt_nvidia_patches(&e->nvidia, folder);
@@ -320,6 +324,14 @@ static void engine_look(struct engine *e)
                  "NVIDIA's " LIBRARY " is not found: ./setup gpu gets it, or pip install %s, or a CUDA "
                  "toolkit (its folder compute-sanitizer), or MEMTRACE_SANITIZER names it",
                  engine_package(&e->nvidia));
+    if (!driver && e->gpu && !e->asked) {
+        e->fits = 0;
+        snprintf(
+            e->why, sizeof e->why,
+            "there is a GPU's device file, but libcuda.so.1, the library of NVIDIA's driver, is not found: "
+            "install the driver, let the container have it (docker run --gpus all), or name its folder in "
+            "LD_LIBRARY_PATH; -d gpu if programs find it elsewhere");
+    }
 }
 
 /* Without a GPU there is nothing to look for, unless `always`. */
@@ -329,6 +341,7 @@ static void engine_find(struct engine *e, int always)
     *e = (struct engine){0};
     e->gpu = engine_has_gpu();
     e->asked = device && strcmp(device, "gpu") == 0;
+    e->refused = device && strcmp(device, "cpu") == 0;
     if (e->gpu || always)
         engine_look(e);
     e->injects = e->gpu && e->fits;
@@ -367,7 +380,13 @@ static int engine_check(const struct engine *e)
 
 static void engine_list_here(const struct engine *e)
 {
-    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
+    printf("here: %s\n", e->injects && *e->why
+                             ? "there is a GPU, and kernels run there; whether they are traced shows when "
+                               "they run"
+                         : e->injects ? "there is a GPU, and kernels run and are traced there"
+                         : e->refused
+                             ? "the CPU device is asked for (-d cpu, MEMTRACE_DEVICE): kernels run on "
+                               "it, from their PTX"
                          : e->gpu ? "there is a GPU, and programs are refused; -d cpu traces them on the CPU "
                                     "device, from their PTX"
                                   : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
@@ -379,7 +398,9 @@ static void engine_list(const struct engine *e)
 {
     char words[2 * PATH_MAX];
     mt_nvidia_words(&e->nvidia, words, sizeof words);
-    if (e->fits)
+    if (e->fits && *e->why)
+        printf("on a GPU: %s is tried, as MEMTRACE_SANITIZER names it: %s\n", e->nvidia.library, e->why);
+    else if (e->fits)
         printf("on a GPU: all machine code that runs there is traced as it is, by %s\n", e->nvidia.library);
     else
         printf("on a GPU: nothing would be traced: %s\n", e->why);
@@ -544,10 +565,35 @@ static void environment_print(void)
 /* ---- --list: device code of a program and its libraries; mt-ptx prints the contents of each file and of its
  * cache ---- */
 
-static const char *list_runtime(const struct mt_binary *o)
+#define STATIC_WHOLE                                                                                         \
+    "is linked statically as a whole (-static): nothing can be loaded into it; link it without -static"
+
+/* Returns 1 for a program with device code that no dynamic linker loads. */
+static int binary_is_static(const struct mt_binary *o)
+{
+    int program = o->view.head.e_type == ET_EXEC;
+    for (size_t i = 0; i < o->nentries; i++)
+        program |= o->entries[i].d_tag == DT_FLAGS_1 && o->entries[i].d_un.d_val & DF_1_PIE;
+    return program && !*mt_binary_linker(o) && mt_binary_section(o, ".nv_fatbin");
+}
+
+/* On a GPU the runtime does not matter. */
+static const char *list_runtime_on_gpu(const struct mt_binary *o)
 {
     const struct mt_binary_symbols *where;
     int major;
+    enum mt_binary_cudart kind = mt_binary_cudart(o, &where, &major);
+    return kind == MT_CUDART_NONE ? NULL : kind == MT_CUDART_SHARED ? "shared runtime" : "static runtime";
+}
+
+static const char *list_runtime(const struct mt_binary *o, int on_gpu)
+{
+    const struct mt_binary_symbols *where;
+    int major;
+    if (binary_is_static(o))
+        return STATIC_WHOLE;
+    if (on_gpu)
+        return list_runtime_on_gpu(o);
     switch (mt_binary_cudart(o, &where, &major)) {
     case MT_CUDART_STATIC:
         return major == 11   ? "static runtime of CUDA 11, is taken over"
@@ -577,19 +623,20 @@ static int list_is_stood_in_for(const char *path)
 }
 
 /* Returns 1 if the file has device code or a runtime and was listed, 0 if not, or a negative exit code. */
-static int list_file(const char *tool, const char *path)
+static int list_file(const char *tool, const char *path, int on_gpu)
 {
     struct mt_binary o;
     if (list_is_stood_in_for(path)) {
-        printf("%s: on the CPU device memtrace computes its results, and its calls are launches of the "
-               "trace; on a GPU its own kernels are traced\n",
-               mt_visible(path).text);
+        printf("%s: %s\n", mt_visible(path).text,
+               on_gpu ? "its kernels are traced"
+                      : "on the CPU device memtrace computes its results, and its calls are launches of the "
+                        "trace; on a GPU its own kernels are traced");
         return 1;
     }
     int code = 0, why = mt_binary_open(&o, path);
     if (why)
         return 0;
-    const char *runtime = list_runtime(&o);
+    const char *runtime = list_runtime(&o, on_gpu);
     int has = mt_binary_section(&o, ".nv_fatbin") || mt_binary_section(&o, "__nv_relfatbin");
     mt_binary_close(&o);
     if (!has && !runtime)
@@ -639,10 +686,11 @@ static int run_list(const char *name)
         return mt_cli_refuse("%s: %s", name, strerror(why));
     if ((code = list_tool(tool)) != 0)
         return code;
+    setenv("MEMTRACE_DEVICE", e.injects ? "gpu" : "cpu", 1); /* mt-ptx says what holds there */
     mt_words_add(&files, path);
     code = run_libraries(path, "", &files, 1);
     for (size_t i = 0; i < files.count && code == 0; i++) {
-        int one = list_file(tool, files.word[i]);
+        int one = list_file(tool, files.word[i], e.injects);
         found += one > 0;
         code = one < 0 ? -one : 0;
     }
@@ -708,11 +756,8 @@ static int program_check_cudart(struct program *p, const char *path, const struc
 /* On a GPU the driver loads our library into any program that loads the driver. */
 static int program_check_injected(struct program *p, const char *path, const struct mt_binary *o)
 {
-    if (!*mt_binary_linker(o) && !o->soname && mt_binary_section(o, ".nv_fatbin"))
-        return mt_cli_refuse(
-            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
-            "without -static",
-            path);
+    if (binary_is_static(o))
+        return mt_cli_refuse("%s " STATIC_WHOLE, path);
     p->what = "its kernels are traced on the GPU as they are";
     return 0;
 }
@@ -738,11 +783,8 @@ static int program_check_object(struct program *p, const char *path, const struc
         return mt_cli_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
                              "it with glibc",
                              path, linker);
-    if (!*linker && mt_binary_section(o, ".nv_fatbin"))
-        return mt_cli_refuse(
-            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
-            "without -static",
-            path);
+    if (binary_is_static(o))
+        return mt_cli_refuse("%s " STATIC_WHOLE, path);
     if (!*linker && o->soname) {
         p->what = "it is a dynamic linker: the program that it runs is examined as it is loaded";
         return 0;
@@ -923,6 +965,14 @@ static unsigned run_words(const char *list, const char *const *words)
     return has;
 }
 
+/* A misspelt MEMTRACE_ENGINE would be the usual way in. */
+static int run_engine(void)
+{
+    static const char *const words[] = {"inject", "preload", "none", NULL};
+    const char *engine = getenv("MEMTRACE_ENGINE");
+    return engine && *engine ? run_choice("MEMTRACE_ENGINE", engine, words, "inject, preload or none") : 0;
+}
+
 static int run_only(const char *list)
 {
     static const char *const words[] = {"lines", "volumes", "strides", NULL};
@@ -1048,5 +1098,7 @@ int mt_run_command(int argc, char **argv)
         return mt_cli_usage("no program");
     if (r.list && optind + 1 < argc)
         return mt_cli_usage("--list takes one program or library, or none");
+    if ((code = run_engine()) != 0)
+        return code;
     return r.list ? run_list(argv[optind]) : run_program(&r, argv + optind);
 }
