@@ -173,6 +173,7 @@ class Engine(Case):
                 self.assertIn(word, said)
             listed = self.run_mt("--list", **env).stdout
             self.assertIn("on a GPU: nothing would be traced: there is a GPU's device file, but libcuda.so.1", listed)
+            self.assertRegex(listed, "versions: .*: they do not go together" if known else "versions: no driver, .*: not all are here")
             self.assertNotIn("they fit", listed)
             self.assertEqual(self.chosen(self.shown("-d", "gpu", **env)), f"13/{NAME}")
 

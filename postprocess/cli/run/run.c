@@ -405,9 +405,10 @@ static void engine_list(const struct engine *e)
     else
         printf("on a GPU: nothing would be traced: %s\n", e->why);
     printf("versions: %s: %s\n", words,
-           *e->why                               ? "they do not go together"
-           : e->nvidia.cuda && e->nvidia.version ? "they fit"
-                                                 : "not known whether they fit");
+           *e->why && (e->nvidia.missing || !*e->nvidia.library) ? "not all are here"
+           : *e->why                                             ? "they do not go together"
+           : e->nvidia.cuda && e->nvidia.version                 ? "they fit"
+                                                                 : "not known whether they fit");
     if (e->asked && !engine_sees_gpu())
         printf("here: a GPU is asked for, but none was found (neither /dev/nvidiactl nor /dev/dxg)\n");
     else
