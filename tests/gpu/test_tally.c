@@ -60,7 +60,7 @@ static void *lane_main(void *number)
 
 /* ---- requests ---- */
 
-static unsigned below(unsigned n)
+static unsigned totals_below(unsigned n)
 {
     return (unsigned)((unsigned long)random() % n);
 }
@@ -73,11 +73,11 @@ static uint64_t address_like(unsigned shape, unsigned lane, uint32_t size, uint6
     case 1:
         return base + (uint64_t)stride * size * lane;
     case 2:
-        return base + (uint64_t)below(64) * size;
+        return base + (uint64_t)totals_below(64) * size;
     case 3:
         return base;
     default:
-        return base + (uint64_t)below(1u << 20) * size;
+        return base + (uint64_t)totals_below(1u << 20) * size;
     }
 }
 
@@ -85,20 +85,20 @@ static void make_request(void)
 {
     static const int64_t strides[] = {1, 1, -1, 2, 33, -7};
     static const uint32_t flags[] = {1, 2, 3, 0, 2 | 1 | 256, 1};
-    unsigned site = below(SITES), shape = below(5);
-    uint64_t base = 0x7f5500000000 + 256ull * below(1000) + 32ull * below(8);
+    unsigned site = totals_below(SITES), shape = totals_below(5);
+    uint64_t base = 0x7f5500000000 + 256ull * totals_below(1000) + 32ull * totals_below(8);
     request = (struct request){.site = site, .size = 1u << site % 6, .flags = flags[site % 6]};
-    request.mask = below(3) ? UINT32_MAX : (uint32_t)random();
-    request.mask = below(20) ? request.mask : 1u << below(32);
+    request.mask = totals_below(3) ? UINT32_MAX : (uint32_t)random();
+    request.mask = totals_below(20) ? request.mask : 1u << totals_below(32);
     request.mask = request.mask ? request.mask : 1;
-    int64_t stride = strides[below(6)];
+    int64_t stride = strides[totals_below(6)];
     unsigned rank = 0;
     for (unsigned lane = 0; lane < 32; lane++)
         if (request.mask >> lane & 1)
             request.address[lane] = address_like(shape, rank++, request.size, base, stride);
     if (site == SITES - 1) { /* one lane copies a block */
-        request.mask = 1u << below(32);
-        request.bytes = 16 + 16 * below(1000);
+        request.mask = 1u << totals_below(32);
+        request.bytes = 16 + 16 * totals_below(1000);
     }
 }
 
@@ -122,7 +122,7 @@ static uint32_t type_of(void)
     return request.bytes || !request.flags || f == 1 ? MT_LOAD : f == 2 ? MT_STORE : MT_ATOMIC;
 }
 
-static void analyse(void)
+static void totals_analyse(void)
 {
     uint64_t list[32];
     uint32_t n = 0;
@@ -143,7 +143,7 @@ static void analyse(void)
     assert_int_equal(mt_lines_analysis.runs(&lines, &run, 1), 0);
 }
 
-static uint64_t strided(const struct mt_coalescing_cell *cell, int64_t stride)
+static uint64_t totals_strided(const struct mt_coalescing_cell *cell, int64_t stride)
 {
     for (size_t i = 0; i < coalescing.nstrides; i++)
         if (&coalescing.cells[coalescing.strides[i].cell] == cell && coalescing.strides[i].stride == stride)
@@ -156,7 +156,7 @@ static void compare_strides(const struct mt_gpu_tally *e, const struct mt_coales
     uint64_t rest = e->requests - e->single - e->irregular;
     for (unsigned i = 0; i < MT_TALLY_STRIDES; i++) {
         if (e->stride[i])
-            assert_int_equal(e->times[i], strided(cell, (int64_t)e->stride[i] >> 1));
+            assert_int_equal(e->times[i], totals_strided(cell, (int64_t)e->stride[i] >> 1));
         rest -= e->times[i];
     }
     assert_int_equal(rest, e->other);
@@ -175,7 +175,7 @@ static const struct mt_gpu_tally *entry_of(const struct mt_coalescing_cell *cell
     return NULL;
 }
 
-static void compare(void)
+static void totals_compare(void)
 {
     assert_int_equal(coalescing.count, SITES);
     for (size_t i = 0; i < coalescing.count; i++) {
@@ -238,10 +238,10 @@ static void totals_are_those_of_the_trace(void **state)
     for (unsigned i = 0; i < REQUESTS; i++) {
         make_request();
         run_request();
-        analyse();
+        totals_analyse();
     }
     assert_int_equal(mt_coalescing_analysis.finish(&coalescing), 0);
-    compare();
+    totals_compare();
     compare_fed();
     assert_int_equal(table.head.lost, 0);
     mt_coalescing_analysis.free(&coalescing);

@@ -575,14 +575,14 @@ static int module_wants(size_t row)
            !(inject_without("exits") && !strcmp(patches[row].name, "BLOCK_EXIT"));
 }
 
-/* Accesses of global memory have totals; what has no record either way, and exits, remain. */
+/* Accesses of global memory have totals; exits, and tensor copies, of which only the number is known, have no
+ * record either way. */
 static const char *patch_function(size_t i)
 {
-    static const Sanitizer_InstructionId total[] = {3, 14, 30, 35, 37};
-    for (size_t k = 0; mt_tally_wanted() && k < sizeof total / sizeof *total; k++)
-        if (patches[i].id == total[k])
-            return patches[i].total;
-    return patches[i].function;
+    const char *function = patches[i].function;
+    int same =
+        patches[i].spaces || !strcmp(function, "mt_patch_exit") || !strcmp(function, "mt_patch_tensor");
+    return same || !mt_tally_wanted() ? function : patches[i].total;
 }
 
 /* Sets m->refused to the rows that this version of the library does not know. */

@@ -82,13 +82,13 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     pthread_mutex_unlock(&line_lock);
 }
 
-static const char *text(SanitizerResult r)
+static const char *probe_text(SanitizerResult r)
 {
     const char *words = NULL;
     return !r ? "good" : api_GetResultString(r, &words) || !words ? "unknown" : words;
 }
 
-static double now(void)
+static double probe_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -132,10 +132,10 @@ static int probe_spins(void)
  * `patience`. */
 static double probe_wait(unsigned i, double patience)
 {
-    double begin = now();
-    while (!seen[i].began && now() - begin < patience)
+    double begin = probe_now();
+    while (!seen[i].began && probe_now() - begin < patience)
         usleep(100);
-    return seen[i].began ? now() - begin : -1;
+    return seen[i].began ? probe_now() - begin : -1;
 }
 
 /* ---- the words of a call: what came between its begin and its end ---- */
@@ -170,14 +170,14 @@ static void probe_pc(unsigned i, const struct probe_counts *c)
     SanitizerResult r = api_GetFunctionPcAndSize(launches[i].module, launches[i].name, &pc, &size);
     SanitizerResult s = api_GetCallbackPcAndSize(patched, "probe_exit", &patch, &bytes);
     if (r)
-        say("pc: at a wait, of %s: %s", launches[i].name, text(r));
+        say("pc: at a wait, of %s: %s", launches[i].name, probe_text(r));
     else if (c->access_pc)
         say("pc: %s: its access is at +0x%llx of %llu bytes", launches[i].name,
             (unsigned long long)(c->access_pc - pc), (unsigned long long)size);
     if (!r && !s)
         say("patches: %lld MiB from the program's code", (long long)(patch - pc) / 1048576);
     else if (s)
-        say("patches: their place: %s", text(s));
+        say("patches: their place: %s", probe_text(s));
 }
 
 /* Copies the counters back, and says what they are. */
@@ -190,7 +190,7 @@ static void probe_counts_said(const char *when)
         return;
     pthread_mutex_lock(&lock);
     SanitizerResult r = api_MemcpyDeviceToHost(copy, counts, n * sizeof *copy, NULL);
-    say("copy to the host %s: %s", when, text(r));
+    say("copy to the host %s: %s", when, probe_text(r));
     for (unsigned i = 0; i < n && !r; i++) {
         if (!launches[i].how)
             continue;
@@ -281,7 +281,7 @@ static void probe_launch(const Sanitizer_LaunchData *l, Sanitizer_StreamHandle s
     new->how = how, new->module = l->module;
     new->threads = l->gridDim_x * l->gridDim_y * l->gridDim_z * l->blockDim_x * l->blockDim_y * l->blockDim_z;
     SanitizerResult r = api_SetLaunchCallbackData(l->hLaunch, l->function, stream, &counts[i]);
-    say("SetLaunchCallbackData, %s: %s", how, text(r));
+    say("SetLaunchCallbackData, %s: %s", how, probe_text(r));
 }
 
 static void probe_launch_event(Sanitizer_CallbackId id, const Sanitizer_LaunchData *l)
@@ -336,7 +336,7 @@ static void *probe_device(CUcontext c, size_t bytes)
 {
     void *p = NULL;
     SanitizerResult r = api_Alloc(c, &p, bytes);
-    say("Alloc in a callback: %s", text(r));
+    say("Alloc in a callback: %s", probe_text(r));
     return r ? NULL : p;
 }
 
@@ -344,7 +344,7 @@ static void *probe_host(CUcontext c, size_t bytes)
 {
     void *p = NULL;
     SanitizerResult r = api_AllocHost(c, &p, bytes);
-    say("AllocHost in a callback: %s", text(r));
+    say("AllocHost in a callback: %s", probe_text(r));
     if (!r)
         memset(p, 0, bytes);
     return r ? NULL : p;
@@ -362,7 +362,7 @@ static void probe_memory(CUcontext c)
     SanitizerResult r = p ? api_GetStreamHandle(c, NULL, &h) : SANITIZER_ERROR_UNKNOWN;
     r = r ? r : api_MemcpyHostToDeviceAsync(p, first, sizeof first, h);
     r = r ? r : api_StreamSynchronize(h);
-    say("copy to the GPU in the callback of a loaded module: %s", text(r));
+    say("copy to the GPU in the callback of a loaded module: %s", probe_text(r));
     counts = r ? NULL : p;
 }
 
@@ -371,7 +371,7 @@ static void probe_context(CUcontext c)
     const void *image = probe_file(getenv("PROBE_PATCHES"));
     SanitizerResult r = image ? api_AddPatches(image, c) : SANITIZER_ERROR_INVALID_PARAMETER;
     patched = c;
-    say("AddPatches: %s%s", text(r), image ? "" : " (PROBE_PATCHES cannot be read)");
+    say("AddPatches: %s%s", probe_text(r), image ? "" : " (PROBE_PATCHES cannot be read)");
     if (!r)
         probe_memory(c);
 }
@@ -389,16 +389,17 @@ static void probe_ids(CUmodule m)
 static void probe_patch(CUmodule m)
 {
     int spins = probe_spins();
-    double begin = now();
+    double begin = probe_now();
     SanitizerResult exits = api_PatchInstructions((Sanitizer_InstructionId)EXIT, m, "probe_exit");
     SanitizerResult accesses = api_PatchInstructions((Sanitizer_InstructionId)ACCESS, m, "probe_access");
     SanitizerResult r = api_PatchModule(m);
-    say("PatchInstructions: exits %s, accesses %s; PatchModule: %s", text(exits), text(accesses), text(r));
+    say("PatchInstructions: exits %s, accesses %s; PatchModule: %s", probe_text(exits), probe_text(accesses),
+        probe_text(r));
     if (spins)
-        say("PatchModule beside a kernel that runs: %s, %s", text(r),
+        say("PatchModule beside a kernel that runs: %s, %s", probe_text(r),
             probe_spins() ? "the kernel still runs" : "the kernel has ended: it was waited for");
-    if (now() - begin > 1000)
-        say("patching a module took %.1f s", (now() - begin) / 1e3);
+    if (probe_now() - begin > 1000)
+        say("patching a module took %.1f s", (probe_now() - begin) / 1e3);
 }
 
 static void probe_module(const Sanitizer_ResourceModuleData *d)
@@ -534,11 +535,11 @@ static void probe_start(const char *entry)
     if (probe_open(getenv("PROBE_LIBRARY")))
         return;
     SanitizerResult r = api_Subscribe(&s, probe_called, NULL);
-    say("entry: %s; Subscribe: %s", entry, text(r));
+    say("entry: %s; Subscribe: %s", entry, probe_text(r));
     for (int i = 1; i < DOMAINS && !r; i++) {
         SanitizerResult e = api_EnableDomain(1, s, (Sanitizer_CallbackDomain)i);
         if (e)
-            say("callbacks of domain %d: %s", i, text(e));
+            say("callbacks of domain %d: %s", i, probe_text(e));
     }
 }
 
