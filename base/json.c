@@ -158,6 +158,24 @@ static void jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, s
     json_put(j, n ? "]" : "[]", n ? 1 : 2);
 }
 
+static void put_scope(struct mt_jsonl *j, const char *key, enum mt_scope scope)
+{
+    static const char *const words[] = {
+#define MT_ACCESS_SCOPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+    };
+    mt_jsonl_string(j, key, words[scope]);
+}
+
+static void put_order(struct mt_jsonl *j, const char *key, enum mt_order_kind order)
+{
+    static const char *const words[] = {
+#define MT_ACCESS_ORDER(name, code, text) [code] = text,
+#include "memtrace/record.def"
+    };
+    mt_jsonl_string(j, key, words[order]);
+}
+
 static void jsonl_end(struct mt_jsonl *j)
 {
     json_put(j, "}\n", 2);

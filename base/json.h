@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "memtrace/record.h"
 
 /* JSON lines of companions and meta chunks. Each kind has a struct made from memtrace/events.def; a line
  * looks like {"ev":"free","seq":3, …}. */
@@ -20,6 +21,8 @@ typedef int64_t mt_line_i64, mt_line_stream;
 typedef int mt_line_int, mt_line_bool, mt_line_device;
 typedef const char *mt_line_string;
 typedef uint32_t mt_line_u32x3[3];
+typedef enum mt_scope mt_line_scope;
+typedef enum mt_order_kind mt_line_order;
 
 typedef struct {
     const char *const *list; /* NULL: the key is omitted */

@@ -225,9 +225,10 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 {
     struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
                                .version = MT_MTC_VERSION,
-                               .minor = features & MT_MTC_HAS_COPIES   ? MT_MTC_MINOR
-                                        : features & MT_MTC_HAS_SPACES ? MT_MTC_MINOR - 1
-                                                                       : MT_MTC_MINOR - 2,
+                               .minor = features & MT_MTC_HAS_FENCES   ? MT_MTC_MINOR
+                                        : features & MT_MTC_HAS_COPIES ? MT_MTC_MINOR - 1
+                                        : features & MT_MTC_HAS_SPACES ? MT_MTC_MINOR - 2
+                                                                       : MT_MTC_MINOR - 3,
                                .features = features,
                                .start_ns = writer_now(CLOCK_MONOTONIC),
                                .wall_ns = writer_now(CLOCK_REALTIME),

@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 #define MT_MTC_VERSION 1
-#define MT_MTC_MINOR 3 /* 1: device chunks, flags in the index; 2: ..._SPACES; 3: ..._COPIES */
+#define MT_MTC_MINOR                                                                                         \
+    4 /* 1: device chunks, flags in the index; 2: ..._SPACES; 3: ..._COPIES; 4: ..._FENCES                   \
+       */
 #define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull      /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
 #define MT_MTC_CHUNK_MAGIC 0x4b43544du          /* "MTCK" */
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
@@ -29,6 +31,7 @@
 #define MT_MTC_HAS_DEVICE 4u  /* the file has device chunks */
 #define MT_MTC_HAS_SPACES 8u  /* device chunks have accesses to memory other than global */
 #define MT_MTC_HAS_COPIES 16u /* asynchronous copies have records of type MT_SYNC_COPY */
+#define MT_MTC_HAS_FENCES 32u /* fences have records: MT_BARRIER_FENCE */
 
 #define MT_MTC_FIELD(type, name, offset) type name;
 struct mt_mtc_head {

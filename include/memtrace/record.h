@@ -27,9 +27,20 @@ enum mt_access_sync {
 #define MT_ACCESS_SYNC(name, code, text) MT_SYNC_##name = code,
 #include "memtrace/record.def"
 };
+/* Scope and order of strong accesses, atomics and fences: keys of `site` lines. */
+enum mt_scope {
+#define MT_ACCESS_SCOPE(name, code, text) MT_SCOPE_##name = code,
+#include "memtrace/record.def"
+};
+enum mt_order_kind {
+#define MT_ACCESS_ORDER(name, code, text) MT_ORDER_##name = code,
+#include "memtrace/record.def"
+};
 /* Address of a barrier's record, by the record's size. Size 1: number of the barrier, 0 to 15 or one
  * below. */
 #define MT_SYNC_OF_NUMBER 1u
+/* No barrier, but a fence (type MT_SYNC_ARRIVE): this number plus its scope. */
+#define MT_BARRIER_FENCE 0xf0u
 #define MT_BARRIER_CLUSTER 0xfeu
 #define MT_BARRIER_UNKNOWN 0xffu
 /* Size 4, __syncwarp: mask of the lanes that must arrive. */
@@ -59,6 +70,11 @@ enum mt_access_sync {
 MT_RECORD_INLINE int mt_rec_known(uint32_t type)
 {
     return type < 16 && 0xf77fu >> type & 1;
+}
+/* Returns 1 if a record of type MT_SYNC_ARRIVE, of this size and address, is a fence. */
+MT_RECORD_INLINE int mt_rec_is_fence(uint32_t size, uint64_t address)
+{
+    return size == MT_SYNC_OF_NUMBER && address - MT_BARRIER_FENCE <= MT_SCOPE_SYS;
 }
 /* Space of a type of a compact trace (3: not an access), and the code of a type in a space. */
 MT_RECORD_INLINE uint32_t mt_rec_space(uint32_t type)

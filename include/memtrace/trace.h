@@ -132,6 +132,8 @@ enum { MT_FAILED_CALLERS = 6 };
 typedef uint64_t mt_event_u64, mt_event_id, mt_event_address, mt_event_stream;
 typedef int64_t mt_event_i64, mt_event_device; /* device: number, or -1 if there is none or only one */
 typedef int mt_event_int, mt_event_bool;
+typedef enum mt_scope mt_event_scope;
+typedef enum mt_order_kind mt_event_order;
 typedef const char *mt_event_string, *mt_event_strings; /* strings: one per line */
 typedef uint64_t mt_event_u32x3[3];
 /* clang-format off */

@@ -257,7 +257,8 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
                .op = s->op,
                .size = s->size,
                .align = s->align,
-               .strong = s->strong};
+               .scope = s->scope,
+               .order = s->order};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "format/image.def"

@@ -1316,27 +1316,17 @@ static char *sites_variable(const struct mt_source_location *place, uint32_t op,
     return strdup(name ? name : "");
 }
 
-/* Handles PTX that stays asm. */
-static uint32_t sites_strong_asm(LLVMValueRef text)
+/* Returns scope and order. Atomics of plain IR were opcodes without either. An access that is volatile only
+ * in our own IR, to stay one access, is not volatile in the program. */
+static struct mt_asm_strength sites_strength(LLVMValueRef inst)
 {
-    static const char *const words[] = {".relaxed", ".volatile", ".acquire", ".release", ".mmio"};
-    size_t n;
-    const char *s = LLVMGetInlineAsmAsmString(text, &n);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (memmem(s, n, words[i], strlen(words[i])))
-            return 1;
-    return 0;
-}
-
-/* Returns the strength; an access that is volatile only in our own IR, to stay one access, is not volatile
- * in the program. */
-static uint32_t sites_strong(LLVMValueRef inst)
-{
-    if (LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-        return sites_strong_asm(LLVMGetCalledValue(inst));
-    return (LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst)) &&
-           (LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic ||
-            (LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst)));
+    static const struct mt_asm_strength weak, atomic = {MT_SCOPE_GPU, MT_ORDER_RELAXED},
+                                              is_volatile = {MT_SCOPE_SYS, MT_ORDER_VOLATILE};
+    if (LLVMIsACallInst(inst))
+        return LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ? mt_asm_strength_of(inst) : weak;
+    if (!LLVMIsALoadInst(inst) && !LLVMIsAStoreInst(inst))
+        return atomic;
+    return LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst) ? is_volatile : weak;
 }
 
 /* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
@@ -1352,6 +1342,7 @@ static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op,
     const char *function = place.function;
     if (!*function)
         function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
+    const struct mt_asm_strength strength = sites_strength(inst);
     u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
                                            .function = mt_shim_demangle(function, 0),
                                            .variable = sites_variable(&place, op, size, variable),
@@ -1360,7 +1351,8 @@ static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op,
                                            .op = op,
                                            .size = size,
                                            .align = align,
-                                           .strong = sites_strong(inst)};
+                                           .scope = strength.scope,
+                                           .order = strength.order};
     return u->nsites++;
 }
 

@@ -46,7 +46,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align, strong; /* fields as in image.def */
+    uint32_t line, column, op, size, align, scope, order; /* fields as in image.def */
 };
 
 struct mt_note {

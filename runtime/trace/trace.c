@@ -722,6 +722,11 @@ void mt_event_site(const struct mt_site_line *s, uint32_t op)
     site_tables++;
 }
 
+static int trace_is_strong(const struct mt_image_site *s)
+{
+    return s->order && mt_rec_space(s->op) <= MT_IN_LOCAL && (s->op & 3) <= MT_STORE;
+}
+
 void mt_event_sites(const struct mt_image_head *head, uint32_t base)
 {
     const struct mt_image_site *site = head->sites;
@@ -730,7 +735,9 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base)
                                  .line = site->line,
                                  .column = site->column,
                                  .size = site->size,
-                                 .strong = (int)site->strong,
+                                 .strong = trace_is_strong(site),
+                                 .scope = (enum mt_scope)site->scope,
+                                 .order = (enum mt_order_kind)site->order,
                                  .file = site->file,
                                  .function = site->function,
                                  .var = site->variable};

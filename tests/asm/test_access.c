@@ -153,10 +153,74 @@ static void access_unknown(void **state)
     assert_int_equal(access_accesses("ld.u32 $0, [$1]; ld.u32 $0, [$1+4];", "=r,l", "r", "p", a, 1), -1);
 }
 
+struct strength_case {
+    const char *text;
+    struct mt_asm_strength is;
+};
+
+/* Plain accesses are weak, atomics relaxed at gpu scope if they say nothing else, volatile is relaxed at sys
+ * scope, membar a fence.sc (PTX ISA 9.0: memory consistency model, ld, st, atom, red, membar, fence). */
+static void access_strength(void **state)
+{
+    enum { CTA = MT_SCOPE_CTA, CLUSTER = MT_SCOPE_CLUSTER, GPU = MT_SCOPE_GPU, SYS = MT_SCOPE_SYS };
+    enum { RELAXED = MT_ORDER_RELAXED, ACQUIRE, RELEASE, ACQ_REL, SC, VOLATILE };
+    static const struct strength_case cases[] = {
+        {"ld.global.u32 $1, [$0];", {0, 0}},
+        {"ld.weak.global.u32 $1, [$0];", {0, 0}},
+        {"ld.shared::cta.u32 $1, [$0];", {0, 0}},
+        {"ld.global.nc.L1::no_allocate.u32 $1, [$0];", {0, 0}},
+        {"st.shared::cluster.u32 [$0], $1;", {0, 0}},
+        {"ld.volatile.shared.u32 $1, [$0];", {SYS, VOLATILE}},
+        {"st.volatile.global.u32 [$0], $1;", {SYS, VOLATILE}},
+        {"ld.relaxed.cta.u32 $1, [$0];", {CTA, RELAXED}},
+        {"ld.relaxed.cluster.shared::cluster.u32 $1, [$0];", {CLUSTER, RELAXED}},
+        {"ld.acquire.gpu.global.L1::evict_last.u32 $1, [$0];", {GPU, ACQUIRE}},
+        {"ld.mmio.relaxed.sys.global.u32 $1, [$0];", {SYS, RELAXED}},
+        {"st.release.sys.u32 [$0], $1;", {SYS, RELEASE}},
+        {"st.relaxed.gpu.shared::cta.u32 [$0], $1;", {GPU, RELAXED}},
+        {"atom.global.add.u32 $1, [$0], $1;", {GPU, RELAXED}},
+        {"atom.shared.cas.b32 $1, [$0], $1, $1;", {GPU, RELAXED}},
+        {"atom.sys.global.inc.u32 $1, [$0], $1;", {SYS, RELAXED}},
+        {"atom.acq_rel.cta.exch.b32 $1, [$0], $1;", {CTA, ACQ_REL}},
+        {"atom.global.release.cluster.or.b32 $1, [$0], $1;", {CLUSTER, RELEASE}},
+        {"atom.acquire.global.add.u32 $1, [$0], $1;", {GPU, ACQUIRE}},
+        {"red.cta.global.add.u32 [$0], $1;", {CTA, RELAXED}},
+        {"red.release.gpu.global.add.u32 [$0], $1;", {GPU, RELEASE}},
+        {"red.relaxed.sys.global.add.v2.bf16x2 [$0], {$1, $1};", {SYS, RELAXED}},
+        {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [$0], [$1], 16;", {GPU, RELAXED}},
+        {"cp.async.ca.shared.global [$1], [$0], 4;", {0, 0}},
+        {"fence.acq_rel.cta;", {CTA, ACQ_REL}},
+        {"fence.acq_rel.cluster;", {CLUSTER, ACQ_REL}},
+        {"fence.gpu;", {GPU, ACQ_REL}},
+        {"fence.sc.sys;", {SYS, SC}},
+        {"fence.acquire.gpu;", {GPU, ACQUIRE}},
+        {"fence.release.sync_restrict::shared::cta.cluster;", {CLUSTER, RELEASE}},
+        {"membar.cta;", {CTA, SC}},
+        {"membar.gl;", {GPU, SC}},
+        {"membar.sys;", {SYS, SC}},
+        {"membar.proxy.alias;", {0, 0}},
+        {"fence.proxy.async.shared::cta;", {0, 0}},
+        {"fence.proxy.tensormap::generic.release.gpu;", {0, 0}},
+        {"fence.mbarrier_init.release.cluster;", {0, 0}},
+        {"bar.sync 0;", {0, 0}},
+        {"mov.u32 $1, %laneid;", {0, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct asm_shape shape = {cases[i].text, "l,r", "", "pr"};
+        LLVMValueRef call;
+        LLVMModuleRef m = asm_module(&shape, &call);
+        struct mt_asm_strength got = mt_asm_strength_of(call);
+        LLVMDisposeModule(m);
+        if (got.scope != cases[i].is.scope || got.order != cases[i].is.order)
+            fail_msg("%s: scope %d, order %d", cases[i].text, got.scope, got.order);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loads_and_stores), cmocka_unit_test(access_atomics),
                                        cmocka_unit_test(no_access),        cmocka_unit_test(access_copies),
-                                       cmocka_unit_test(access_inside),    cmocka_unit_test(access_unknown)};
+                                       cmocka_unit_test(access_inside),    cmocka_unit_test(access_unknown),
+                                       cmocka_unit_test(access_strength)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

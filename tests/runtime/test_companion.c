@@ -181,23 +181,32 @@ static int companion_lines(void *arg)
 static int companion_sites(void *arg)
 {
     const char *dir = fresh_dir();
-    const struct mt_image_site s[] = {{"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, 0},
-                                      {"", "g", "", 0, 0, MT_ATOMIC, 0, 0, 0}};
-    struct mt_image_head head = {.sites = s, .nsites = 2};
+    const struct mt_image_site s[] = {
+        {"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, MT_SCOPE_NONE, MT_ORDER_WEAK, 0},
+        {"", "g", "", 0, 0, MT_ATOMIC, 0, 0, MT_SCOPE_GPU, MT_ORDER_RELAXED, 0},
+        {"", "g", "", 0, 0, MT_STORE, 4, 4, MT_SCOPE_CLUSTER, MT_ORDER_RELEASE, 0},
+    };
+    struct mt_image_head head = {.sites = s, .nsites = 3};
     struct mt_image image = {.head = &head, .site_base = 100};
     struct mt_trace *t = mt_trace_open();
     mt_event_sites(image.head, image.site_base);
     companion_launch(t, 0, 0, 0);
     mt_trace_finish();
     json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
-    CHECK(a && companion_count(a, "site") == 2);
+    CHECK(a && companion_count(a, "site") == 3);
     json_t *o = companion_nth(a, "site", 0);
     CHECK(companion_num(o, "id") == 100 && !strcmp(companion_str(o, "file"), "k.cu") &&
           companion_num(o, "line") == 3 && companion_num(o, "column") == 4);
     CHECK(!strcmp(companion_str(o, "function"), "f") && !strcmp(companion_str(o, "op"), "load") &&
           companion_num(o, "size") == 8);
     CHECK(!strcmp(companion_str(o, "var"), "x") && companion_num(companion_nth(a, "site", 1), "id") == 101);
-    CHECK(!strcmp(companion_str(companion_nth(a, "site", 1), "op"), "atomic"));
+    CHECK(!json_object_get(o, "strong") && !json_object_get(o, "scope") && !json_object_get(o, "order"));
+    o = companion_nth(a, "site", 1);
+    CHECK(!strcmp(companion_str(o, "op"), "atomic") && !json_object_get(o, "strong"));
+    CHECK(!strcmp(companion_str(o, "scope"), "gpu") && !strcmp(companion_str(o, "order"), "relaxed"));
+    o = companion_nth(a, "site", 2);
+    CHECK(json_is_true(json_object_get(o, "strong")));
+    CHECK(!strcmp(companion_str(o, "scope"), "cluster") && !strcmp(companion_str(o, "order"), "release"));
     return 0;
 }
 

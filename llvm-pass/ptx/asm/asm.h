@@ -104,6 +104,14 @@ int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
  * pointer. */
 int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
+/* Scope and order of the strong access, the atomic or the fence of an inline-asm call; zeros if it has
+ * none. */
+struct mt_asm_strength {
+    enum mt_scope scope;
+    enum mt_order_kind order;
+};
+struct mt_asm_strength mt_asm_strength_of(LLVMValueRef call);
+
 /* A barrier at which an inline-asm call waits or arrives, or its part in asynchronous copies. */
 struct mt_asm_barrier {
     enum mt_access_sync kind;

@@ -737,6 +737,72 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
     return asm_access_list(call, out, max, 1);
 }
 
+/* ---- scope and order ---------------------------------------------------------------------------- */
+
+/* Returns 1 for a fence of memory: not of proxies or of mbarrier.init alone. */
+static int strength_is_fence(const struct mt_asm_statement *st)
+{
+    return (!strcmp(st->parts[0], "fence") || !strcmp(st->parts[0], "membar")) &&
+           strncmp(st->parts[1], "proxy", 5) && strcmp(st->parts[1], "mbarrier_init");
+}
+
+static int strength_is_atomic(const struct mt_asm_statement *st)
+{
+    return !strcmp(st->parts[0], "atom") || !strcmp(st->parts[0], "red") ||
+           (!strcmp(st->parts[0], "cp") && !strcmp(st->parts[1], "reduce"));
+}
+
+/* Reads the words of an opcode that says a scope or an order. */
+static void strength_words(const struct mt_asm_statement *st, struct mt_asm_strength *out)
+{
+    static const struct {
+        const char *word;
+        struct mt_asm_strength is;
+    } table[] = {{"cta", {.scope = MT_SCOPE_CTA}},         {"cluster", {.scope = MT_SCOPE_CLUSTER}},
+                 {"gpu", {.scope = MT_SCOPE_GPU}},         {"gl", {.scope = MT_SCOPE_GPU}},
+                 {"sys", {.scope = MT_SCOPE_SYS}},         {"mmio", {.order = MT_ORDER_RELAXED}},
+                 {"relaxed", {.order = MT_ORDER_RELAXED}}, {"acquire", {.order = MT_ORDER_ACQUIRE}},
+                 {"release", {.order = MT_ORDER_RELEASE}}, {"acq_rel", {.order = MT_ORDER_ACQ_REL}},
+                 {"sc", {.order = MT_ORDER_SC}},           {"volatile", {MT_SCOPE_SYS, MT_ORDER_VOLATILE}}};
+    for (unsigned i = 1; i < st->nparts; i++)
+        for (unsigned k = 0; k < sizeof table / sizeof *table; k++)
+            if (!strcmp(st->parts[i], table[k].word)) {
+                out->scope = table[k].is.scope ? table[k].is.scope : out->scope;
+                out->order = table[k].is.order ? table[k].is.order : out->order;
+            }
+}
+
+struct strength_scan {
+    struct scan s; /* first member */
+    struct mt_asm_strength found;
+};
+
+/* Takes the strength of the first statement that has one. */
+static int strength_add(struct scan *s, const struct mt_asm_statement *st)
+{
+    struct mt_asm_strength *out = &((struct strength_scan *)s)->found;
+    int access = !strcmp(st->parts[0], "ld") || !strcmp(st->parts[0], "st");
+    if (out->order || st->nparts < 2)
+        return 0;
+    if (strength_is_atomic(st))
+        *out = (struct mt_asm_strength){MT_SCOPE_GPU, MT_ORDER_RELAXED};
+    else if (strength_is_fence(st))
+        out->order = strcmp(st->parts[0], "membar") ? MT_ORDER_ACQ_REL : MT_ORDER_SC;
+    else if (!access)
+        return 0;
+    strength_words(st, out);
+    if (out->order && !out->scope)
+        out->scope = MT_SCOPE_GPU;
+    return 0;
+}
+
+struct mt_asm_strength mt_asm_strength_of(LLVMValueRef call)
+{
+    struct strength_scan s = {.s = {.call = call}};
+    asm_access_scan(&s.s, strength_add);
+    return s.found;
+}
+
 /* ---- barriers ----------------------------------------------------------------------------------- */
 
 /* Finds the call's operand or constant for a statement's operand. Returns 0, or -1 if unknown. */

@@ -91,6 +91,34 @@ static int64_t get_device(const json_t *o, const char *key)
     return n < 1u << 16 ? (int64_t)n : -1;
 }
 
+/* Returns the code of a word; 0: not known. */
+static unsigned get_word(const json_t *o, const char *key, const char *const *words, unsigned n)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    while (s && n-- > 1)
+        if (!strcmp(s, words[n]))
+            return n;
+    return 0;
+}
+
+static enum mt_scope get_scope(const json_t *o, const char *key)
+{
+    static const char *const words[] = {
+#define MT_ACCESS_SCOPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+    };
+    return (enum mt_scope)get_word(o, key, words, sizeof words / sizeof *words);
+}
+
+static enum mt_order_kind get_order(const json_t *o, const char *key)
+{
+    static const char *const words[] = {
+#define MT_ACCESS_ORDER(name, code, text) [code] = text,
+#include "memtrace/record.def"
+    };
+    return (enum mt_order_kind)get_word(o, key, words, sizeof words / sizeof *words);
+}
+
 /* Appends an element to an array of the companion; NULL: no memory. */
 static void *companion_append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
 {
@@ -348,6 +376,8 @@ static const char *companion_strings(struct mt_intern *set, const json_t *list)
 #define get_type_strings(field, key, absent) field = companion_strings(&l->strings, json_object_get(o, key))
 #define get_type_u32x3(field, key, absent) get_dim(o, key, field)
 #define get_type_device(field, key, absent) field = get_device(o, key)
+#define get_type_scope(field, key, absent) field = get_scope(o, key)
+#define get_type_order(field, key, absent) field = get_order(o, key)
 
 /* Parses a line. Returns flags. */
 static int take_event(struct loader *l, const char *ev, const json_t *o)

@@ -663,8 +663,8 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
     if (h->check != XXH3_64bits(h, offsetof(struct mt_mtc_head, check)) || h->head_bytes < sizeof *h ||
         h->head_bytes % 8 || h->head_bytes > 1 << 20)
         return mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
-    uint64_t known =
-        MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES | MT_MTC_HAS_DEVICE | MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES;
+    uint64_t known = MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES | MT_MTC_HAS_DEVICE | MT_MTC_HAS_SPACES |
+                     MT_MTC_HAS_COPIES | MT_MTC_HAS_FENCES;
     uint64_t unknown = (h->features & UINT32_MAX) & ~known;
     if (h->version != MT_MTC_VERSION || unknown)
         return mt_error_set(
