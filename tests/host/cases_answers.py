@@ -73,6 +73,35 @@ def planted(w):
     holds(f"mapped: {out['lines']['allocations']}", len(mapped) == 1)
 
 
+@case("answers.neighbours", *ENGINES)
+def neighbours(w):
+    """False sharing is named whether the threads overlapped or not; what is ordered, apart or done once is none."""
+    at = {k: v.replace(w.src + "/", "") for k, v in marks(os.path.join(w.src, "neighbours.c")).items()}
+    program = w.compile("neighbours.c", "-O1", atomic=True)
+    trace = w.host("atomic", *(() if w.engine == "llvm" else ("--library=data",)), "--", program).trace
+    found, few = {}, set()
+    for f in json.loads(extract(w, trace, "-s", "conflicts"))["false_pairs"]:
+        label, sides = f["label"].split()[-1], {f[k]["line"].rsplit("/", 1)[-1] for k in ("a", "b")}
+        if f["accesses"] < 64:
+            few.add(label)
+        elif "neighbours.c" in str(sides):
+            found.setdefault(label, []).append((sides, f))
+    same("buffers", sorted(found), ["late", "limit", "ticket"])
+    holds(f"once: {few}", "once" in few and not few & {"apart", "table", "phases", "guarded", "serial", "handed"})
+    for label, distance in (("late", 8), ("limit", 8), ("ticket", 4)):
+        for sides, f in found[label]:
+            same(f"{label}: lines", sides, {at[label.upper() + k] for k in "AB"})
+            same(f"{label}: {f}", (f["distance"], f["lines"]), (distance, 1))
+    # Each of the second thread's 20,000 updates (compile-time engine: loads and stores) but its first 16 accesses meets the first
+    # thread's last one. The line is taken over once: the threads did not overlap.
+    for sides, f in found["late"]:
+        holds(f"late: {f}", 0 <= 20000 - f["accesses"] <= 16)
+    same("late: taken over", sum(f["handed"] for _, f in found["late"]), 1)
+    summary = extract(w, trace, "-f", "summary")
+    line = re.search(r"^! False sharing in .*$", summary, re.M)
+    holds(f"sentence: {summary}", line and "by layout only" in line[0] and "At 64 B apart" in line[0] and "2 other buffers" in line[0])
+
+
 @case("answers.cachegrind", *ENGINES)
 def cachegrind(w):
     """Misses by line are those of cachegrind with the same cache; where an address does not matter, to the last one."""

@@ -197,8 +197,9 @@ def cache_oracle(accesses, size, ways):
     return {place: (*row, 64 * len(fetched.get(place, ())), sum(len(e[1]) for e in fetched.get(place, ()))) for place, row in out.items()}
 
 
-def race_oracle(accesses, ends):
-    """{(place and type, place and type): bytes} of pairs that nothing orders: happens-before as sets of earlier accesses, without clocks."""
+def race_oracle(accesses, ends, near=None):
+    """near, a set: gets the pairs of sides with which two threads touch different bytes of a line, one a store, that nothing orders.
+    {(place and type, place and type): bytes} of pairs that nothing orders: happens-before as sets of earlier accesses, without clocks."""
     order = sorted(accesses, key=lambda a: (a["time"], a["thread"]))
     first, past, released, words, last, pairs, loads, over = order[0]["thread"], {}, {}, set(), {}, {}, {}, set()
 
@@ -214,7 +215,12 @@ def race_oracle(accesses, ends):
                     past[first] |= of(thread, i) | past[thread]
         if t not in past:
             past[t] = of(first, i) | past.get(first, set()) if t != first else set()
-        word = a["addr"] >> 3
+        word = a["addr"] >> 2
+        if near is not None:
+            for k, b in enumerate(order[:i]):
+                if b["thread"] != t and k not in past[t] and b["addr"] // 64 == a["addr"] // 64 and {a["op"], b["op"]} != {"load"} and \
+                        (a["addr"] + a["size"] <= b["addr"] or b["addr"] + b["size"] <= a["addr"]):
+                    near.add(tuple(sorted((x["place"], x["op"]) for x in (a, b))))
         if a.get("strong"):
             words.add(word)
         if word in words:
@@ -273,6 +279,70 @@ class Races(Case):
         self.assertEqual(self.found(both, {1: 3}), {})  # one after the other
         self.assertEqual(self.found(both, {1: 3}, {2: 1}), {(("/src/app.c:2", "store"), ("/src/app.c:3", "store")): 4})  # the second did not wait for the first
         self.assertEqual(self.found([*both[:2], at(4, 0, 3, "store", 0x100, 4)], {1: 3}), {})  # who made them waited
+
+    def near(self, accesses, ends=None, begins=None):
+        got = self.json(self.trace(accesses, ends=ends, begins=begins), "conflicts")
+        self.assertIn("false_pairs", got)
+        return {tuple(sorted((f[k]["line"], f["%s" % k]["type"]) for k in "ab")): f for f in got["false_pairs"]}
+
+    def test_false_sharing(self):
+        """One thread after the other by chance; the same ordered by an end, by a lock; a lock beside its data; 64 bytes apart; loads."""
+        def two(second=0x108, ops=("store", "store"), begin=1):
+            warm = [at(k, t, 1, "load", 0x5000 + 64 * t, 4) for t in (0, 1, 2) for k in range(begin, begin + 20)]
+            return warm + [*(at(100 + k, 1, 10, ops[0], 0x100, 8) for k in range(5)), *(at(200 + k, 2, 20, ops[1], second, 8) for k in range(7))]
+        key = (("/src/app.c:10", "store"), ("/src/app.c:20", "store"))
+        got = self.near(two())
+        self.assertEqual(set(got), {key})
+        self.assertEqual({k: got[key][k] for k in ("accesses", "handed", "lines", "distance")}, {"accesses": 7, "handed": 1, "lines": 1, "distance": 8})
+        self.assertEqual((got[key]["a"]["thread"], got[key]["b"]["thread"], got[key]["address"]), (1, 2, 0x100))
+        self.assertEqual(set(self.near(two(0x138))), {key})  # the last word of the line
+        self.assertEqual(self.near(two(0x140)), {})  # the next line
+        self.assertEqual(self.near(two(0x100)), {})  # the same bytes: no false sharing
+        self.assertEqual(self.near(two(ops=("load", "load"))), {})
+        self.assertEqual(set(self.near(two(ops=("load", "store")))), {(("/src/app.c:10", "load"), ("/src/app.c:20", "store"))})
+        self.assertEqual(set(self.near(two(ops=("atomic", "atomic")))), {(("/src/app.c:10", "atomic"), ("/src/app.c:20", "atomic"))})
+        late = [a for a in two() if a["thread"] != 2] + [at(k, 2, 20, "store", 0x108, 8) for k in range(300, 340)]
+        self.assertEqual(self.near(late, {1: 250}), {})  # made after the other had ended, by the first thread
+        self.assertEqual(set(self.near(late, {1: 250}, {2: 90})), {key})  # made before: it did not wait for that end
+        def locked(lock):
+            warm = [at(k, t, 1, "load", 0x5000 + 64 * t, 4) for t in (0, 1, 2) for k in range(1, 21)]
+            for k in range(10):
+                t = 1 + k % 2
+                warm += [dict(at(100 + 4 * k, t, 30, "atomic", lock, 4), strong=True), at(101 + 4 * k, t, 10 * t, "store", 0x100 + 8 * t, 8),
+                         dict(at(102 + 4 * k, 3 - t, 32, "cas-failed", lock, 4), strong=True),  # the other one waits
+                         dict(at(103 + 4 * k, t, 31, "store", lock, 4), strong=True)]
+            return warm
+        self.assertEqual(self.near(locked(0x900)), {})
+        self.assertEqual(self.near(locked(0x100)), {})  # the lock is in their line
+
+    def test_false_sharing_in_new_memory(self):
+        """What a thread did to a block that was freed is no neighbour of the next one there."""
+        events = [alloc(1, 0, 0x1000, 64, 5), free(2, 0, 0x1000), alloc(3, 1, 0x1000, 64, 6)]
+        warm = [at(k, t, 1, "load", 0x5000 + 64 * t, 4) for t in (0, 1, 2) for k in range(1, 21)]
+        stores = [at(100, 1, 10, "store", 0x1000, 8), at(200, 2, 20, "store", 0x1008, 8, seq=3)]
+        path = self.trace(warm + stores, events)
+        self.assertEqual(self.json(path, "conflicts")["false_pairs"], [])
+        path = self.trace(warm + stores, events[:1])
+        self.assertEqual(len(self.json(path, "conflicts")["false_pairs"]), 1)
+
+    def test_false_sharing_by_chance(self):
+        """Whatever is reported is in an oracle without clocks, lines and states."""
+        found = 0
+        for seed in range(PROGRAMS):
+            rng = random.Random(5000 + seed)
+            accesses = [at(k, t, 1, "load", 0x5000 + 64 * t, 4) for t in range(4) for k in range(1, 21)]
+            for time in range(30, 150):
+                thread, word = rng.randrange(4), rng.randrange(20)
+                if word < 2:
+                    accesses.append(dict(at(time, thread, rng.randint(1, 3), rng.choice(("load", "store", "atomic")), 0x1000 + 4 * word, 4), strong=True))
+                else:
+                    accesses.append(at(time, thread, rng.randint(4, 9), rng.choice(("load", "store", "atomic")), 0x1000 + 4 * word, 4))
+            near = set()
+            race_oracle(accesses, {}, near)
+            got = set(self.near(accesses))
+            found += len(got)
+            self.assertLessEqual(got, near, seed)
+        self.assertGreater(found, PROGRAMS)
 
     def test_by_chance(self):
         for seed in range(PROGRAMS):

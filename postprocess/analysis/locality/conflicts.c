@@ -177,7 +177,8 @@ static int races_begin(struct mt_races *x, uint64_t cta)
         x->name = calloc(MT_RACE_THREADS, sizeof *x->name);
         x->live = calloc(MT_RACE_THREADS, 1);
         x->loads = calloc(MT_RACE_THREADS, 1);
-        if (!x->clock || !x->name || !x->live || !x->loads)
+        x->began = calloc(MT_RACE_THREADS, 1);
+        if (!x->clock || !x->name || !x->live || !x->loads || !x->began)
             return -1;
     }
     if (n > 0) {
@@ -216,12 +217,69 @@ static void races_ended(struct mt_races *x, uint64_t cta)
     races_join(races_clock(x, 0), races_clock(x, *at));
 }
 
+/* ---- cache lines ---- */
+
+struct mt_race_use {
+    uint32_t thread, next;            /* next: next use of the line + 1; 0: none */
+    uint32_t clock[2], side[2];       /* of the last loads, of the last stores */
+    uint64_t bytes[2];                /* a bit for each 1/64 of the line, since the clock has this value */
+    uint64_t address[2], strong_ever; /* strong_ever: bytes of its strong accesses at any time */
+};
+
+/* Returns bits for the bytes [from, to] of a line, both included. */
+static uint64_t lines_bits_of(const struct mt_races *x, uint64_t from, uint64_t to)
+{
+    const unsigned shift = x->line_bits > 6 ? x->line_bits - 6 : 0;
+    return (UINT64_MAX << (from >> shift)) & (UINT64_MAX >> (63 - (to >> shift)));
+}
+
+/* Forgets what was done in a line to bytes [from, to], which are new memory. */
+static void lines_forget(struct mt_races *x, uint64_t line, uint64_t from, uint64_t to)
+{
+    const uint64_t *at = mt_pairmap_find(&x->lines, line, 0);
+    for (uint32_t u = at ? (uint32_t)*at : 0; u; u = x->uses[u - 1].next)
+        for (int k = 0; k < 2; k++)
+            x->uses[u - 1].bytes[k] &= ~lines_bits_of(x, from, to);
+}
+
+struct lines_range {
+    struct mt_races *x;
+    uint64_t base, end;
+};
+
+static void lines_each(void *arg, uint64_t line, uint64_t unused, uint64_t value)
+{
+    const struct lines_range *r = arg;
+    const uint64_t begin = line << r->x->line_bits, last = begin + ((1ull << r->x->line_bits) - 1);
+    (void)unused;
+    (void)value;
+    if (last >= r->base && begin < r->end)
+        lines_forget(r->x, line, begin > r->base ? 0 : r->base - begin,
+                     last < r->end ? last - begin : r->end - 1 - begin);
+}
+
+static void lines_new(struct mt_races *x, uint64_t base, uint64_t end)
+{
+    struct lines_range r = {x, base, end};
+    if (!x->lines.count)
+        return;
+    if ((end - base) >> x->line_bits > x->lines.count) { /* fewer lines are known than the range has */
+        mt_pairmap_each(&x->lines, lines_each, &r);
+        return;
+    }
+    for (uint64_t line = base >> x->line_bits; line <= (end - 1) >> x->line_bits; line++)
+        lines_each(&r, line, 0, 0);
+}
+
 /* Handles new memory: earlier accesses to these bytes race with nobody. */
 static void races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
 {
     const uint64_t end = base + bytes;
     const uint64_t pages = (bytes >> MT_CELLS_BITS) + 2;
-    if (end <= base || !x->cells.count)
+    if (end <= base)
+        return;
+    lines_new(x, base, end);
+    if (!x->cells.count)
         return;
     for (uint64_t at = base, n; at < end && pages < (uint64_t)1 << 32; at += n) {
         struct mt_cells_page *p = mt_cells_find(&x->cells, at >> MT_CELLS_BITS);
@@ -239,7 +297,7 @@ static void races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
 /* Returns the word's number; SIZE_MAX: not used by atomics, or no memory. */
 static size_t races_word(struct mt_races *x, uint64_t address, int strong)
 {
-    const uint64_t *at = mt_pairmap_find(&x->words, address >> 3, 0);
+    const uint64_t *at = mt_pairmap_find(&x->words, address >> 2, 0);
     if (at || !strong)
         return at ? *at : SIZE_MAX;
     const size_t n = x->nwords < MT_RACE_WORDS ? x->nwords : MT_RACE_WORDS - 1;
@@ -248,7 +306,7 @@ static size_t races_word(struct mt_races *x, uint64_t address, int strong)
     if (n == x->nwords)
         memset(x->seen + n * MT_RACE_THREADS, 0, MT_RACE_THREADS * sizeof *x->seen);
     x->nwords = n + 1;
-    const uint64_t *made = mt_pairmap_get(&x->words, address >> 3, 0, n);
+    const uint64_t *made = mt_pairmap_get(&x->words, address >> 2, 0, n);
     return made ? *made : SIZE_MAX;
 }
 
@@ -361,6 +419,121 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint32_
     return 0;
 }
 
+/* An access, or its part in one cache line. */
+struct lines_access {
+    size_t thread;
+    uint32_t side, clock; /* clock: the thread's */
+    int strong;
+    uint64_t address, bytes; /* bytes: bits of the line */
+};
+
+/* Returns the use of the line at *at by this thread, created if necessary; NULL without memory. */
+static struct mt_race_use *lines_use(struct mt_races *x, uint64_t *at, size_t thread)
+{
+    uint32_t u = (uint32_t)*at;
+    while (u && x->uses[u - 1].thread != thread)
+        u = x->uses[u - 1].next;
+    if (u)
+        return &x->uses[u - 1];
+    if (x->nuses >= UINT32_MAX - 1 || mt_grow(&x->uses, &x->use_room, x->nuses + 1, sizeof *x->uses) != 0)
+        return NULL;
+    x->uses[x->nuses++] = (struct mt_race_use){.thread = (uint32_t)thread, .next = (uint32_t)*at};
+    *at = (*at & ~(uint64_t)UINT32_MAX) | x->nuses;
+    return &x->uses[x->nuses - 1];
+}
+
+static uint64_t lines_apart(const uint64_t address[2])
+{
+    return address[0] < address[1] ? address[1] - address[0] : address[0] - address[1];
+}
+
+/* Counts false sharing of the access with loads (k 0) or stores (k 1) of another thread. */
+static int lines_pair(struct mt_races *x, const struct lines_access *a, const struct mt_race_use *u, int k,
+                      int handed)
+{
+    const int swap = u->side[k] > a->side, other = !swap;
+    struct mt_false_pair f = {.side = {swap ? a->side : u->side[k], swap ? u->side[k] : a->side}};
+    f.thread[swap] = x->name[u->thread];
+    f.thread[other] = x->name[a->thread];
+    f.address[swap] = u->address[k];
+    f.address[other] = a->address;
+    const uint64_t *at = mt_pairmap_get(&x->near_pairs, (uint64_t)f.side[0] << 32 | f.side[1], 0, x->nnear);
+    if (!at)
+        return -1;
+    const uint64_t pair = *at;
+    if (pair == x->nnear) {
+        if (mt_grow(&x->near_list, &x->near_room, x->nnear + 1, sizeof *x->near_list) != 0)
+            return -1;
+        x->near_list[x->nnear++] = f;
+    }
+    struct mt_false_pair *known = &x->near_list[pair];
+    if (lines_apart(f.address) < lines_apart(known->address)) {
+        memcpy(known->address, f.address, sizeof f.address);
+        memcpy(known->thread, f.thread, sizeof f.thread);
+    }
+    uint64_t *line = mt_pairmap_get(&x->near_counted, pair, a->address >> x->line_bits, 0);
+    if (!line)
+        return -1;
+    known->lines += !*line;
+    *line = 1;
+    known->accesses++;
+    known->handed += (uint64_t)handed;
+    return 0;
+}
+
+/* Returns 1 if the bytes that one of the two accesses by an atomic are used by the other in that way, too:
+ * a lock and what it guards, or a flag. */
+static int lines_meet(const struct lines_access *a, const struct mt_race_use *u, int k,
+                      const struct mt_race_use *mine)
+{
+    return (a->strong && (u->strong_ever & a->bytes)) || (u->strong_ever & u->bytes[k] & mine->strong_ever);
+}
+
+/* Compares an access with what other threads last did in its line, and takes note of it. */
+static int lines_touch(struct mt_races *x, const struct lines_access *a)
+{
+    uint64_t *at = mt_pairmap_get(&x->lines, a->address >> x->line_bits, 0, 0);
+    struct mt_race_use *mine = at ? lines_use(x, at, a->thread) : NULL;
+    if (!mine)
+        return -1;
+    const int stores = mt_side_type(a->side) != MT_LOAD;
+    const uint64_t owner = *at >> 32;
+    for (uint32_t i = (uint32_t)*at; i; i = x->uses[i - 1].next) {
+        const struct mt_race_use *u = &x->uses[i - 1];
+        for (int k = !stores; k < 2 && u != mine; k++)
+            if (u->bytes[k] && !(u->bytes[k] & a->bytes) && x->began[a->thread] > MT_RACE_FIRST &&
+                races_clock(x, a->thread)[u->thread] < u->clock[k] && !lines_meet(a, u, k, mine) &&
+                lines_pair(x, a, u, k, k && owner == (uint64_t)u->thread + 1) != 0)
+                return -1;
+    }
+    if (mine->clock[stores] != a->clock || mine->side[stores] != a->side)
+        mine->bytes[stores] = 0;
+    mine->bytes[stores] |= a->bytes;
+    mine->clock[stores] = a->clock;
+    mine->side[stores] = a->side;
+    mine->address[stores] = a->address;
+    mine->strong_ever |= a->strong ? a->bytes : 0;
+    if (stores)
+        *at = (uint64_t)(a->thread + 1) << 32 | (uint32_t)*at;
+    else if (owner != a->thread + 1)
+        *at = (uint32_t)*at;
+    return 0;
+}
+
+static int races_lines(struct mt_races *x, struct lines_access *a, uint64_t size)
+{
+    const uint64_t line = 1ull << x->line_bits;
+    a->clock = races_clock(x, a->thread)[a->thread];
+    for (uint64_t n; size > 0; size -= n, a->address += n) {
+        const uint64_t in = a->address & (line - 1);
+        n = line - in < size ? line - in : size;
+        a->bytes = lines_bits_of(x, in, in + n - 1);
+        if (lines_touch(x, a) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int races_run(struct mt_races *x, const struct mt_access_run *r, size_t thread, uint32_t side,
                      const struct mt_site_table *sites)
 {
@@ -369,12 +542,21 @@ static int races_run(struct mt_races *x, const struct mt_access_run *r, size_t t
     for (uint32_t i = 0; i < r->count; i++) {
         const uint64_t address = mt_run_address(r, i);
         const size_t word = races_word(x, address, strong);
+        struct lines_access a = {.thread = thread,
+                                 .side = (side & ~3u) | mt_run_type(r),
+                                 .strong = word != SIZE_MAX,
+                                 .address = address};
+        x->began[thread] += x->began[thread] <= MT_RACE_FIRST;
+        if (word == SIZE_MAX && strong)
+            return -1;
+        if (word == SIZE_MAX && x->nlive > 1 &&
+            races_touch(x, thread, side, runtime, address, mt_run_size(r)) != 0)
+            return -1;
+        /* before the word orders the threads: its other bytes may be another atomic */
+        if (x->nlive > 1 && !runtime && races_lines(x, &a, mt_run_size(r)) != 0)
+            return -1;
         if (word != SIZE_MAX)
             races_meet(x, thread, word, mt_run_type(r));
-        else if (strong)
-            return -1;
-        else if (x->nlive > 1 && races_touch(x, thread, side, runtime, address, mt_run_size(r)) != 0)
-            return -1;
     }
     return 0;
 }
@@ -406,6 +588,12 @@ static void races_free(struct mt_races *x)
     mt_pairmap_free(&x->counted);
     mt_pairmap_free(&x->threads);
     mt_pairmap_free(&x->words);
+    mt_pairmap_free(&x->lines);
+    mt_pairmap_free(&x->near_pairs);
+    mt_pairmap_free(&x->near_counted);
+    free(x->uses);
+    free(x->near_list);
+    free(x->began);
     free(x->list);
     free(x->accesses);
     free(x->clock);
@@ -826,6 +1014,7 @@ static int conflicts_init(void *self, const struct mt_run_options *o)
     struct mt_conflicts *x = self;
     memset(x, 0, sizeof *x);
     x->window.ops = &ops;
+    x->races.line_bits = o->line_bits;
     x->made = malloc((o->nallocs + 1) * sizeof *x->made);
     for (size_t i = 0; x->made && i < o->nallocs; i++)
         x->made[x->nallocs++] = &o->allocs[i];
@@ -851,7 +1040,18 @@ static int conflicts_program_ends(struct mt_conflicts *x)
                                                    .address = r->address,
                                                    .cta = {r->thread[0], r->thread[1]}};
     }
+    for (size_t i = 0; i < x->races.nnear; i++) {
+        if (mt_grow(&x->near_list, &x->near_room, x->nnear + 1, sizeof *x->near_list) != 0)
+            return -1;
+        struct mt_false_pair *f = &x->near_list[x->nnear++];
+        *f = x->races.near_list[i];
+        f->superstep = x->program.superstep;
+        f->seq = x->program.seq;
+        f->kernel = x->program.kernel;
+    }
+    const unsigned line_bits = x->races.line_bits;
     races_free(&x->races);
+    x->races.line_bits = line_bits;
     return 0;
 }
 
@@ -890,6 +1090,13 @@ static int conflicts_merge(void *self, void *other)
         memcpy(into->list + into->count, from->list, from->count * sizeof *into->list);
         into->count += from->count;
     }
+    if (from->nnear) {
+        if (mt_grow(&into->near_list, &into->near_room, into->nnear + from->nnear, sizeof *into->near_list) !=
+            0)
+            return -1;
+        memcpy(into->near_list + into->nnear, from->near_list, from->nnear * sizeof *into->near_list);
+        into->nnear += from->nnear;
+    }
     return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
@@ -904,6 +1111,8 @@ static void conflicts_pack(struct mt_parcel *p, const void *self)
     const struct mt_conflicts *x = self;
     mt_parcel_u64(p, x->count);
     mt_parcel_bytes(p, x->list, x->count * sizeof *x->list);
+    mt_parcel_u64(p, x->nnear);
+    mt_parcel_bytes(p, x->near_list, x->nnear * sizeof *x->near_list);
     mt_launch_window_pack(p, &x->window);
 }
 
@@ -916,6 +1125,12 @@ static void conflicts_unpack(struct mt_unpack *u, void *self)
     x->room = x->count;
     for (size_t i = 0; i < x->count; i++)
         x->list[i].kernel = mt_unpack_kernel_of(u, x->list[i].superstep);
+    n = mt_unpack_count(u, sizeof *x->near_list);
+    x->near_list = mt_unpack_array(u, n, sizeof *x->near_list);
+    x->nnear = x->near_list ? n : 0;
+    x->near_room = x->nnear;
+    for (size_t i = 0; i < x->nnear; i++)
+        x->near_list[i].kernel = mt_unpack_kernel_of(u, x->near_list[i].superstep);
     mt_launch_window_unpack(u, &x->window);
 }
 
@@ -926,6 +1141,7 @@ static void conflicts_free(void *self)
     mt_cells_pool_free(&x->pool);
     races_free(&x->races);
     free(x->made);
+    free(x->near_list);
     free(x->list);
     memset(x, 0, sizeof *x);
 }

@@ -28,6 +28,20 @@ struct mt_race {
 };
 
 struct mt_race_access; /* last store or load of a byte: thread, time, location */
+struct mt_race_use;    /* what a thread last did in a cache line */
+
+/* False sharing between threads: two accesses to different bytes of one cache line, at least one of them a
+ * store, that nothing in the trace orders. Whether the threads overlapped in time does not matter; `handed`
+ * is how often they did. Words by which threads synchronise do not count against what they guard. */
+struct mt_false_pair {
+    uint64_t superstep, seq;
+    const char *kernel;
+    uint32_t side[2];               /* ascending */
+    uint64_t thread[2], address[2]; /* of the two nearest accesses */
+    uint64_t accesses;              /* that found the other side's access in their line, unordered */
+    uint64_t lines;                 /* different cache lines */
+    uint64_t handed;                /* of `accesses`, those that took the modified line from the other */
+};
 
 struct mt_races {
     struct mt_race *list;
@@ -46,9 +60,18 @@ struct mt_races {
     uint64_t *name;                   /* by thread: its CTA */
     unsigned char *live, *loads;      /* by thread; loads: number of its first loads so far */
     size_t nthreads, nlive;
-    struct mt_pairmap words; /* map from word (8 bytes, used by atomics) to its number */
+    struct mt_pairmap words; /* map from word (4 bytes, the first of an atomic) to its number */
     uint32_t *seen;          /* by word: vector clock that a reader of the word acquires */
     size_t nwords, word_room;
+    /* cache lines */
+    unsigned line_bits;
+    struct mt_pairmap lines; /* map from cache line to its first use + 1, and owner + 1 << 32 (modified) */
+    struct mt_race_use *uses;
+    size_t nuses, use_room;
+    unsigned char *began;                       /* by thread: number of its first accesses so far */
+    struct mt_pairmap near_pairs, near_counted; /* as `pairs` and `counted` */
+    struct mt_false_pair *near_list;
+    size_t nnear, near_room;
 };
 
 enum { MT_RACE_FIRST = 16 }; /* number of first loads that may reveal a thread's creator */
@@ -92,6 +115,8 @@ struct mt_conflicts {
     const struct mt_alloc_event *
         *made; /* its allocations by number, owned by the caller; those before `nmade` have ended */
     size_t nmade, nallocs;
+    struct mt_false_pair *near_list; /* unordered */
+    size_t nnear, near_room;
 };
 
 extern const struct mt_analysis mt_conflicts_analysis;

@@ -394,6 +394,7 @@ MT_ORDER_BY(conflicts_by_side, struct mt_conflict,
 
 struct conflict_rows {
     struct mt_conflict *list;
+    struct mt_false_pair *pairs;
     struct mt_buffers buffers;
 };
 
@@ -421,26 +422,68 @@ static void conflicts_end(struct mt_rowset *x)
     struct conflict_rows *rows = x->data;
     mt_buffers_free(&rows->buffers);
     free(rows->list);
+    free(rows->pairs);
     free(rows);
+}
+
+/* Begins rows that need the allocations; NULL without memory. */
+static struct conflict_rows *conflicts_rows(struct mt_rowset *x)
+{
+    const struct mt_locality *m = x->r->locality;
+    struct conflict_rows *rows = calloc(1, sizeof *rows);
+    if (rows && mt_buffers_init(&rows->buffers, m->allocs, m->nallocs) != 0) {
+        free(rows);
+        return NULL;
+    }
+    x->data = rows;
+    x->end = rows ? conflicts_end : NULL;
+    return rows;
 }
 
 int mt_rows_of_conflicts(struct mt_rowset *x)
 {
-    const struct mt_locality *m = x->r->locality;
-    struct conflict_rows *rows = calloc(1, sizeof *rows);
-    struct mt_conflict *list =
-        rows ? mt_sorted_copy(m->conflicts.list, m->conflicts.count, sizeof *list, conflicts_by_side, NULL)
-             : NULL;
-    if (!list || mt_buffers_init(&rows->buffers, m->allocs, m->nallocs) != 0) {
-        free(list);
-        free(rows);
+    const struct mt_conflicts *c = &x->r->locality->conflicts;
+    struct conflict_rows *rows = conflicts_rows(x);
+    if (!rows || !(rows->list = mt_sorted_copy(c->list, c->count, sizeof *c->list, conflicts_by_side, NULL)))
         return -1;
-    }
-    rows->list = list;
     x->row = conflicts_row;
-    x->end = conflicts_end;
-    x->n = m->conflicts.count;
-    x->data = rows;
+    x->n = c->count;
+    return 0;
+}
+
+/* ---- False sharing between threads of a host program ---- */
+
+MT_ORDER_BY(false_pairs_by_accesses, struct mt_false_pair,
+            MT_ORDER_DIFFER(y, x, accesses) MT_ORDER_DIFFER(x, y, superstep) MT_ORDER_DIFFER(x, y, side[0])
+                MT_ORDER_DIFFER(x, y, side[1]))
+
+static void false_pairs_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    struct conflict_rows *rows = x->data;
+    const struct mt_false_pair *f = &rows->pairs[i];
+    mt_buffers_launch(&rows->buffers, f->seq);
+    const struct mt_alloc_event *a = mt_buffers_find(&rows->buffers, f->address[0]);
+    mt_tuples_text(w, f->kernel);
+    mt_tuples_buffer(w, x->r->locality, a ? mt_buffers_place(&rows->buffers, a) : UINT64_MAX);
+    for (int k = 0; k < 2; k++) {
+        mt_tuples_text(w, mt_access_types[mt_side_type(f->side[k])]);
+        mt_tuples_place(w, x->r->sites->lines.names[mt_side_line(f->side[k])]);
+    }
+    const uint64_t apart =
+        f->address[0] < f->address[1] ? f->address[1] - f->address[0] : f->address[0] - f->address[1];
+    mt_tuples_numbers(w, MT_NUMBERS(f->accesses, f->handed, f->lines, apart, f->thread[0] >> 32,
+                                    f->thread[1] >> 32, f->address[0]));
+}
+
+int mt_rows_of_false_pairs(struct mt_rowset *x)
+{
+    const struct mt_conflicts *c = &x->r->locality->conflicts;
+    struct conflict_rows *rows = conflicts_rows(x);
+    if (!rows || !(rows->pairs = mt_sorted_copy(c->near_list, c->nnear, sizeof *c->near_list,
+                                                false_pairs_by_accesses, NULL)))
+        return -1;
+    x->row = false_pairs_row;
+    x->n = c->nnear;
     return 0;
 }
 
@@ -454,13 +497,27 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     if (!conflicts_known(r))
         return 0;
-    return mt_relation_json(j, r, MT_REL_conflicts, MT_REL_NONE, 0);
+    int rc = mt_relation_json(j, r, MT_REL_conflicts, MT_REL_NONE, 0);
+    if (rc == 0 && r->comm->options.threads) /* not written for traces of kernels */
+        rc = mt_relation_json(j, r, MT_REL_false_pairs, MT_REL_NONE, 0);
+    return rc;
 }
 
 int mt_conflicts_text(struct mt_text *t)
 {
     if (!conflicts_known(t->r))
         return 0;
+    if (t->r->comm->options.threads &&
+        mt_text_table(
+            t,
+            "False sharing between threads: different bytes of one cache line that nothing orders, at least "
+            "one side stores",
+            "SELECT label AS buffer, word(a_type) || ' ' || place(a_file, a_line) AS one, word(b_type) || ' "
+            "' "
+            "|| place(b_file, b_line) AS other, accesses AS '>accesses', handed AS '>transfers', lines AS "
+            "'>lines', distance AS '>bytes apart', a_thread AS '>thread', b_thread AS '>thread' FROM "
+            "false_pairs") != 0)
+        return -1;
     /* columns of a single launch show the first one */
     return mt_text_table(
         t,
@@ -476,7 +533,28 @@ int mt_conflicts_text(struct mt_text *t)
         "a_file, a_line, b_type, b_file, b_line ORDER BY 5 DESC, c.kernel, min(launch)");
 }
 
-const char mt_conflicts_sentences[] =
+/* Pairs of less than a sixteenth of what their lines do are ends of neighbouring parts. Threads that come one
+ * after the other pass each cache line on once. */
+#define FALSE_PAIRS_SENTENCE                                                                                 \
+    "WITH moved AS (SELECT file, line, sum(loads + stores + atomics) AS n FROM lines GROUP BY file, line), " \
+    "f AS (SELECT p.*, p.rowid AS id FROM false_pairs p WHERE accesses >= 64 AND 16 * accesses >= "          \
+    "coalesce((SELECT min(n) FROM moved m WHERE (m.file, m.line) IN (VALUES (a_file, a_line), (b_file, "     \
+    "b_line))), 0)), "                                                                                       \
+    "b AS (SELECT label, sum(accesses) AS accesses, sum(handed) AS handed, sum(lines) AS lines, count(*) "   \
+    "AS pairs FROM f GROUP BY label) "                                                                       \
+    "SELECT 'false', 'false', 70, 1, printf('False sharing in %s: %s and %s of different threads touch "     \
+    "bytes that are %s apart, in one cache line of %s%s; %s. At %s apart they would not.%s', "               \
+    "mark(f.label, ''), "                                                                                    \
+    "mark(word(a_type) || iif(a_file IS NULL, '', ' ' || place(a_file, a_line)), a_file || ':' || a_line), " \
+    "mark(word(b_type) || iif(b_file IS NULL, '', ' ' || place(b_file, b_line)), b_file || ':' || b_line), " \
+    "bytes(distance), bytes(line_size), iif(b.pairs > 1, printf(' (and %s)', many(b.pairs - 1, 'more "       \
+    "pair', 'more pairs')), ''), iif(b.handed > b.lines, printf('they overlapped in this run: %s of the "    \
+    "line', many(b.handed, 'transfer', 'transfers')), 'by layout only: in this run the threads did not "     \
+    "overlap there, but nothing orders them'), bytes(line_size), iif((SELECT count(*) FROM b) > 1, "         \
+    "printf(' Also in %s.', many((SELECT count(*) FROM b) - 1, 'other buffer', 'other buffers')), '')) "     \
+    "FROM f JOIN b ON b.label = f.label, run ORDER BY b.accesses DESC, f.accesses DESC, f.id LIMIT 1; "
+
+const char mt_conflicts_sentences[] = FALSE_PAIRS_SENTENCE
     "SELECT 'conflicts', 'conflicts', 10, 0, either('No races between CTAs of one launch.', "
     "'No races between threads in this run: locks, atomics, or start and end of threads ordered all plain "
     "stores and accesses to the same bytes. Threads that ran one after another by chance may hide a race.') "
@@ -594,7 +672,7 @@ const char mt_sharing_sentences[] =
     "(SELECT group_concat(printf('%s of %s of %s, most in %s', share(bad, n), iif(nth > 1, 'those', "
     "'the accesses'), mark(kernel(kernel), kernel), mark(label, '')), '; ') FROM s WHERE nth < 4), "
     "iif(count(*) > 3, '; also in ' || many(count(*) - 3, 'other kernel', 'other kernels'), '')) "
-    "FROM s, run GROUP BY line_size";
+    "FROM s, run WHERE NOT (threads AND timed) GROUP BY line_size"; /* else false_pairs has them */
 
 /* ---- Allocations by launch, and double buffering: a kernel reads one buffer and writes the other, and its
  * next launch swaps them ---- */

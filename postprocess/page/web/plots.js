@@ -254,13 +254,24 @@ function bouncesBlock() {
   return block("bounces", "Cache lines that bounce between threads", text, virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("last store", "from"), {text: (r) => baseName(r.from), hint: (r) => r.from, pick: (r) => lineLink(r.from)}),
     Object.assign(textColumn("next access", "to"), {text: (r) => baseName(r.to), hint: (r) => r.to, pick: (r) => lineLink(r.to)}), textColumn("type", "type"), numberColumn("times", "times"), numberColumn("common bytes", "same"), numberColumn("other bytes", "other", "false sharing"), textColumn("first", "first")], "Cache lines that bounce between threads"));
 }
-
+// ---- false sharing by layout ----
+function falsePairRows() {
+  const side = (s) => typeWord(s.type) + " " + baseName(s.line);
+  return (data.false_pairs || []).map((f) => Object.assign({one: side(f.a), other: side(f.b), first: "threads " + f.a.thread + ", " + f.b.thread}, f));
+}
+function falsePairsBlock() {
+  const rows = falsePairRows(), title = "Threads at different bytes of one cache line";
+  if (!rows.length) return null;
+  return block("false", title, "False sharing: at least one of the two stores, and nothing in the program orders them. If the line was not transferred more often than once, it is by layout only: the threads ran one after the other.",
+    virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("one", "one"), {hint: (r) => r.a.line, pick: (r) => lineLink(r.a.line)}),
+      Object.assign(textColumn("other", "other"), {hint: (r) => r.b.line, pick: (r) => lineLink(r.b.line)}), numberColumn("accesses", "accesses"), numberColumn("transfers", "handed"), numberColumn("lines", "lines"), numberColumn("bytes apart", "distance"), textColumn("nearest", "first")], title));
+}
 
 function drawPlots(section) {
   const l = data.lines || {};
   const panels = [ofThreads ? null : coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
     data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how CTAs of a launch share their cache lines (lines of ", "Accesses by how threads share their cache lines (lines of ") + data.sharing.line_size + " bytes). Buffers with most false sharing come first.", sharingPicture) : null,
-    missesBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
+    missesBlock(), falsePairsBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of these analyses: memtrace extract --sections more writes them." : "These analyses were left out (--quick)."));
     return;
