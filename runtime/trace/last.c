@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +52,17 @@ void mt_last_ours_end(void)
             break;
         }
     pthread_mutex_unlock(&lock);
+}
+
+int mt_last_alone(void)
+{
+    struct stat st;
+    nlink_t threads = 3; /* ".", "..", and a folder for each thread */
+    pthread_mutex_lock(&lock);
+    for (const struct own *o = all; o; o = o->next)
+        threads++;
+    pthread_mutex_unlock(&lock);
+    return !stat("/proc/self/task", &st) && st.st_nlink == threads;
 }
 
 /* Returns 1 under qemu, whose own threads are in the program's list and existed before it. */

@@ -7,4 +7,6 @@
 /* Mark the calling thread as the runtime's, which does not keep the process alive, until it ends. */
 void mt_last_ours(void);
 void mt_last_ours_end(void);
+/* Returns 1 if the calling thread is the only one of the program. */
+int mt_last_alone(void);
 #endif

@@ -553,6 +553,15 @@ void mt_event_ordered(int64_t id, int freed, const struct mt_host_site *site)
     events_end(MT_LINE_ordered, &l);
 }
 
+void mt_event_touch(const struct mt_touch_line *t, const struct mt_host_site *site)
+{
+    struct mt_touch_line l = *t;
+    if (!events_begin(&l.seq))
+        return;
+    MT_LINE_PLACE(&l, site);
+    events_end(MT_LINE_touch, &l);
+}
+
 void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
 {
     char text[2 * 64 + 1];

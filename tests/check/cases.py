@@ -10,7 +10,7 @@ from findings import check, expected, judge
 from harness import Skipped, call, case, holds, run, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-OF_HOST = {"uninitialised-copy", "unordered", "failed-call", "double-free", "leak", "unused", "unread", "unread-copy"}
+OF_HOST = {"uninitialised-copy", "unordered", "host-race", "failed-call", "double-free", "leak", "unused", "unread", "unread-copy"}
 NEED_LINES = {"tiny-copies", "unchanged-copy"}
 ALSO = {"handed_on": "tail", "most_set": "third_set"}  # found at the line of another one
 
@@ -35,7 +35,7 @@ def faults():
 
 
 def built(world, source):
-    return world.compile(os.path.join(HERE, source), "-O1", "-arch=sm_90", "--mt-spaces=global,shared")
+    return world.compile(os.path.join(HERE, source), "-O1", "-g", "-arch=sm_90", "--mt-spaces=global,shared")
 
 
 def by_mt_cc(world, source, **how):
@@ -68,6 +68,7 @@ add(".calls", "calls.cu")
 add(".graphs", "graphs.cu")
 add(".freed", "freed.cu")
 add(".use", "use.cu", hints=True)
+add(".host", "host.cu")
 
 
 @case("reasons")

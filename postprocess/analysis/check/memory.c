@@ -596,12 +596,13 @@ enum {
     UNORDERED_MOST_ROWS = 4096,
     UNORDERED_PAGE_BITS = 12,
     UNORDERED_WORDS = (1 << UNORDERED_PAGE_BITS) / 64,
-    MOST_PAGES = 1 << 17
+    MOST_PAGES = 1 << 17,
+    UNORDERED_STRONG = 3
 };
 
 struct mt_unordered_page {
     uint64_t number;
-    uint64_t bits[3][UNORDERED_WORDS]; /* by MT_LOAD, MT_STORE, MT_ATOMIC */
+    uint64_t bits[4][UNORDERED_WORDS]; /* by MT_LOAD, MT_STORE, MT_ATOMIC; UNORDERED_STRONG */
 };
 
 /* ---- the order ---- */
@@ -633,6 +634,8 @@ static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *
     memset(u, 0, sizeof *u);
     u->findings = findings;
     u->buffers = buffers;
+    u->source = s;
+    u->site = UINT32_MAX;
     const struct mt_companion *c = mt_findings_companion(findings, s);
     u->companion = c;
     if (c && unordered_collect(u, c) != 0)
@@ -758,6 +761,17 @@ static int unordered_touch(struct mt_check_unordered *u, uint64_t address, uint6
     return 0;
 }
 
+/* Returns 1 if kernels and the host may talk by the accesses of a site. */
+static int unordered_strong(struct mt_check_unordered *u, uint32_t site, uint32_t type)
+{
+    if (site != u->site) {
+        const struct mt_site_event *s = mt_companion_site(mt_source_companion(u->source, u->input), site);
+        u->site = site;
+        u->strong = s && s->strong;
+    }
+    return type == MT_ATOMIC || u->strong;
+}
+
 static int check_unordered_runs(struct mt_check_unordered *u, const struct mt_access_run *runs, size_t n)
 {
     struct mt_piece p;
@@ -765,8 +779,10 @@ static int check_unordered_runs(struct mt_check_unordered *u, const struct mt_ac
         uint32_t type = mt_run_type(&runs[i]), at = 0;
         if (mt_rec_space(type) != MT_IN_GLOBAL || type > MT_ATOMIC || u->pages >= MOST_PAGES)
             continue;
+        int strong = unordered_strong(u, runs[i].site, type);
         while (mt_run_piece(&runs[i], &at, &p))
-            if (unordered_touch(u, p.address, p.bytes, type) != 0)
+            if (unordered_touch(u, p.address, p.bytes, type) != 0 ||
+                (strong && unordered_touch(u, p.address, p.bytes, UNORDERED_STRONG) != 0))
                 return -1;
     }
     return 0;
@@ -927,11 +943,114 @@ static int unordered_end(struct mt_check_unordered *u)
     return rc;
 }
 
+/* ---- accesses of the host ---- */
+
+/* Returns how the operation accesses the byte in a way that races with the host's access, or -1. */
+static int touch_kind(const struct mt_unordered_op *o, const struct mt_touch_event *t)
+{
+    const uint64_t *at = mt_pairmap_find(&o->at, t->address >> UNORDERED_PAGE_BITS, 0);
+    unsigned byte = t->address & ((1 << UNORDERED_PAGE_BITS) - 1), w = byte / 64, bit = byte % 64;
+    const struct mt_unordered_page *p = at ? &o->pages[*at] : NULL;
+    if (!p || p->bits[UNORDERED_STRONG][w] >> bit & 1)
+        return -1;
+    return p->bits[MT_STORE][w] >> bit & 1               ? MT_STORE
+           : t->writes && p->bits[MT_LOAD][w] >> bit & 1 ? MT_LOAD
+                                                         : -1;
+}
+
+/* Returns 1 for memory that the host can read. */
+static int touch_shared(struct mt_check_unordered *u, uint64_t address)
+{
+    static const char *const kinds[] = {"managed", "host", "registered"};
+    const struct mt_alloc_event *a = mt_buffers_find(u->buffers, address);
+    for (size_t i = 0; a && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(a->kind, kinds[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* Returns 1 if the operation and the host may have talked by a word that the host may have read. */
+static int touch_talks(struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                       const struct mt_touch_event *t)
+{
+    for (size_t i = 0; i < o->npages; i++) {
+        const struct mt_unordered_page *p = &o->pages[i];
+        uint64_t base = p->number << UNORDERED_PAGE_BITS;
+        for (int w = 0; w < UNORDERED_WORDS; w++)
+            if (p->bits[UNORDERED_STRONG][w] &&
+                (base + (uint64_t)w * 64 + 63 - t->base < t->bytes + 63 ||
+                 (t->blind && touch_shared(u, base + (uint64_t)w * 64 +
+                                                  (uint64_t)__builtin_ctzll(p->bits[UNORDERED_STRONG][w])))))
+                return 1;
+    }
+    return 0;
+}
+
+/* From now on the host knows that the operation, and all before it, has ended. */
+static void touch_sees(struct mt_check_unordered *u, const struct mt_order_event *e)
+{
+    for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++) {
+        uint64_t n = t == e->stream ? e->n : unordered_after(e, t);
+        u->seen[t] = n > u->seen[t] ? n : u->seen[t];
+    }
+}
+
+static int touch_race(struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                      const struct mt_touch_event *t)
+{
+    int kind = touch_kind(o, t);
+    struct mt_finding f = {
+        .kind = MT_FINDING_OF_HOST_RACE,
+        .kernel = "",
+        .other_kernel = o->kernel,
+        .here = {.file = t->file, .line = t->line, .at = t->at, .callers = t->callers, .op = ops[t->writes]},
+        .other = o->by,
+        .count = 1,
+        .launches = 1,
+        .alloc = mt_buffers_find(u->buffers, t->address)};
+    f.other.op = ops[kind < 0 ? 0 : kind];
+    return kind < 0 ? 0 : mt_findings_add(u->findings, &f);
+}
+
+static int touch_check(struct mt_check_unordered *u, const struct mt_touch_event *t)
+{
+    const struct mt_order_event *e = unordered_find(u, t->op);
+    int rc = 0;
+    if (!e)
+        return 0;
+    mt_buffers_launch(u->buffers, t->seq);
+    for (int turn = !t->blind; turn < 3 && rc == 0; turn++) /* what was seen before; the access; its page */
+        for (size_t i = 0; i < u->nopen && rc == 0; i++) {
+            const struct mt_order_event *x = u->open[i]->order;
+            if (unordered_after(e, x->stream) >= x->n || u->seen[x->stream] >= x->n ||
+                unordered_after(x, e->stream) >= e->n)
+                continue;
+            if (turn == 1)
+                rc = touch_race(u, u->open[i], t);
+            else if (touch_talks(u, u->open[i], t))
+                touch_sees(u, x);
+        }
+    u->done[e->stream] = e->n > u->done[e->stream] ? e->n : u->done[e->stream];
+    return rc;
+}
+
+/* Handles the host's accesses before this sequence number. */
+static int touch_until(struct mt_check_unordered *u, uint64_t seq)
+{
+    const struct mt_companion *c = u->companion;
+    int rc = 0;
+    while (c && rc == 0 && u->touch < c->ntouches && c->touches[u->touch].seq < seq)
+        rc = touch_check(u, &c->touches[u->touch++]);
+    return rc;
+}
+
 static int check_unordered_launch(struct mt_check_unordered *u, const struct mt_run_launch *launch)
 {
     const struct mt_launch_event *l = launch->event;
-    if (unordered_end(u) != 0)
+    if (unordered_end(u) != 0 || (l && touch_until(u, l->seq) != 0))
         return -1;
+    u->input = launch->input;
+    u->site = UINT32_MAX;
     struct mt_finding_side by = {0};
     if (!l)
         return 0;
@@ -942,16 +1061,18 @@ static int check_unordered_launch(struct mt_check_unordered *u, const struct mt_
 static int check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)
 {
     struct mt_finding_side by = {.file = c->file, .line = c->line, .at = c->at, .callers = c->callers};
-    if (unordered_end(u) != 0 || unordered_begin(u, unordered_find(u, c->op),
-                                                 c->kind == MT_COPY_SET ? "<fill>" : "", by, 0, c->seq) != 0)
+    if (unordered_end(u) != 0 || touch_until(u, c->seq) != 0 ||
+        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", by, 0, c->seq) !=
+            0)
         return -1;
     if (u->now && c->height > UNORDERED_MOST_ROWS) {
         u->left_out++;
         return 0;
     }
+    mt_buffers_launch(u->buffers, c->seq);
+    int reads = c->kind == MT_COPY_D2H || c->kind == MT_COPY_D2D || touch_shared(u, c->src),
+        writes = c->kind != MT_COPY_D2H || touch_shared(u, c->dst);
     for (uint64_t row = 0; u->now && row < c->height && u->pages < MOST_PAGES; row++) {
-        int reads = c->kind == MT_COPY_D2H || c->kind == MT_COPY_D2D,
-            writes = c->kind == MT_COPY_H2D || c->kind == MT_COPY_D2D || c->kind == MT_COPY_SET;
         if ((reads && unordered_touch(u, c->src + row * c->spitch, c->width, MT_LOAD) != 0) ||
             (writes && unordered_touch(u, c->dst + row * c->dpitch, c->width, MT_STORE) != 0))
             return -1;
@@ -1572,7 +1693,7 @@ static int memory_finish(void *self)
     if (rc == 0 && !damaged)
         rc = memory_last_copies(m);
     if (rc == 0)
-        rc = unordered_end(&m->unordered);
+        rc = unordered_end(&m->unordered) != 0 ? -1 : touch_until(&m->unordered, MT_SEQ_NONE);
     for (size_t i = 0; i < m->nallocs && rc == 0; i++)
         rc = memory_end(m, i);
     for (size_t i = 0; i < m->nhosts && rc == 0; i++)

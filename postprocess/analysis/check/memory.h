@@ -91,7 +91,12 @@ struct mt_check_shared {
 /* Launches and copies without an order between them that access the same bytes, at least one of them by a
  * write (two atomics do not count). The runtime provides the order (mt_order_event): streams, the legacy
  * default stream, events, and waits of the host. The accesses of each operation are kept, a bit for each byte
- * and kind of access, until no unordered operation can follow. */
+ * and kind of access, until no unordered operation can follow.
+ *
+ * The host is one more stream: its accesses (mt_touch_event) to managed, pinned and registered memory race
+ * with launches and copies that it has not waited for. A word that a kernel accesses by strong accesses
+ * (volatile, relaxed, acquire, release) or atomics is one by which the two talk: it does not race, and once
+ * the host may have read it, it may know that all of the operation is done. */
 
 enum { MT_UNORDERED_STREAMS = 64 };
 
@@ -117,9 +122,16 @@ struct mt_check_unordered {
     size_t nops;
     uint64_t done[MT_UNORDERED_STREAMS]; /* by stream: number of the latest operation processed */
     struct mt_unordered_op **open;
-    size_t nopen, open_room, pages; /* pages: total over all open operations */
-    struct mt_unordered_op *now;    /* current operation, or NULL: nothing can run concurrently */
-    uint64_t left_out;              /* operations left out for lack of room */
+    size_t nopen, open_room, pages;      /* pages: total over all open operations */
+    struct mt_unordered_op *now;         /* current operation, or NULL: nothing can run concurrently */
+    uint64_t left_out;                   /* operations left out for lack of room */
+    size_t touch;                        /* next access of the host */
+    uint64_t seen[MT_UNORDERED_STREAMS]; /* by stream: what the host may know from words that kernels access
+                                          * by strong accesses */
+    size_t input;                        /* of the launch */
+    struct mt_source *source;
+    uint32_t site; /* whose `strong` is known */
+    int strong;
 };
 
 struct mt_check_block {

@@ -532,6 +532,23 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
         fprintf(f, " (%" PRIu64 " times)", x->launches);
 }
 
+static void words_host_race(FILE *f, const struct mt_finding *x)
+{
+    fprintf(f, "the host %s ", words_verb(x->here.op));
+    if (x->alloc)
+        findings_out_words_alloc(f, x->alloc);
+    else
+        fputs("memory", f);
+    fputs(", which ", f);
+    words_doer(f, x->other_kernel);
+    if ((x->other.file && *x->other.file) || (x->other.at && *x->other.at)) {
+        fputs(" of ", f);
+        words_place(f, x->other.file, x->other.line, x->other.at);
+    }
+    fprintf(f, " %s, and has not waited for that", words_verb(x->other.op));
+    words_count(f, x, "access");
+}
+
 static void words_use(FILE *f, const struct mt_finding *x)
 {
     static const char *const what[MT_FINDING_KINDS] = {
@@ -583,6 +600,7 @@ static void (*const sentences[MT_FINDING_KINDS])(FILE *f, const struct mt_findin
     [MT_FINDING_OF_SHARED_RACE] = words_race,
     [MT_FINDING_OF_GLOBAL_RACE] = words_race,
     [MT_FINDING_OF_UNORDERED] = words_unordered,
+    [MT_FINDING_OF_HOST_RACE] = words_host_race,
     [MT_FINDING_OF_BARRIER] = words_of_kernel,
     [MT_FINDING_OF_MASK] = words_of_kernel,
     [MT_FINDING_OF_LEAK] = words_use,

@@ -504,7 +504,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     int captured = mt_capturing(s);
     int from_program = !captured && !(skip & 2) && is_pageable(&b->src);
     int to_program = !captured && !(skip & 1) && is_pageable(&b->dst);
-    if (!captured && mt_turn_try(&t, s)) {
+    if (!captured && mt_turn_try(&t, s, to_program)) {
         in_turn(s, b, site, 1, &t);
         return mt_failed();
     }
@@ -941,7 +941,7 @@ cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
     e = fill_check(&f, &host);
     if (e)
         return mt_fail(e);
-    int turn = !mt_capturing(s) && mt_turn_try(&t, s);
+    int turn = !mt_capturing(s) && mt_turn_try(&t, s, sync && host);
     if (!turn && !(sync && host)) {
         e = mt_fill_op(&op, &f, site);
         if (e)

@@ -126,6 +126,10 @@ void mt_heap_identify(const void *p, int64_t id);
  * device >= 0, only blocks that this device may access. */
 uint64_t mt_heap_reach(const void *p, int device, struct mt_block *out);
 
+/* Calls f for each block that the host and kernels share (managed, pinned and registered memory), by
+ * ascending base. */
+void mt_heap_each_shared(void (*f)(const struct mt_block *b));
+
 /* number of changes to the table, from 1 */
 extern _Atomic uint64_t mt_heap_generation;
 
@@ -334,6 +338,12 @@ void mt_heap_start(void);
 /* ---- failed CUDA calls, which become `failed` lines of companion files. Calls that the runtime makes within
  * another call do not count. ---- */
 
+/* Called before and after each watched call of the program. Set for good; NULL: nothing is called. */
+struct mt_call_hooks {
+    void (*before)(void), (*after)(void);
+};
+extern const struct mt_call_hooks *_Atomic mt_call_hooks;
+
 /* Returns 1 if calls are watched; only on the CPU device. */
 int mt_failed_watched(void);
 /* Begin and end of the function `name` on this thread. caller: return address in the program's code; if it is
@@ -342,6 +352,9 @@ void mt_failed_enter(const char *name, const void *caller);
 /* code: the value returned, 0 for success; error: its name. */
 void mt_failed_leave(int code, const char *error);
 void mt_failed_caller(const void *caller);
+/* Returns the place of these code addresses, the innermost first, followed by its callers (up to
+ * MT_SITE_CALLERS) and NULLs: valid for ever; NULL if it is our own code, or at too many places. */
+const struct mt_host_site *mt_failed_place(void *const *frame, unsigned n);
 struct mt_cpu_launch;
 struct mt_launch_line;
 

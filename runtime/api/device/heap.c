@@ -80,6 +80,12 @@ static size_t small_bytes(const struct mt_block *b)
     return b->bytes + (mt_options()->check ? MT_HEAP_GAP : 0);
 }
 
+/* Returns whether the pages of a block hold nothing else: the gap after it is longer than a page. */
+static int heap_has_pages(const struct mt_block *b)
+{
+    return mt_options()->check && (b->kind == MT_HEAP_MANAGED || b->kind == MT_HEAP_HOST);
+}
+
 static void *heap_get(struct mt_block *b)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), guard = mt_options()->check ? GUARD : page;
@@ -94,8 +100,9 @@ static void *heap_get(struct mt_block *b)
             return p;
         }
     }
-    /* Managed memory begins at a page, since advice applies to pages. */
-    size_t align = b->kind == MT_HEAP_MANAGED ? page : MT_DEV_ALIGN;
+    /* Managed memory begins at a page, since advice applies to pages; under MEMTRACE_CHECK pinned memory, too
+     * (streams/guard.h). */
+    size_t align = b->kind == MT_HEAP_MANAGED || heap_has_pages(b) ? page : MT_DEV_ALIGN;
     return mt_arena_get(small_bytes(b), align, &b->segment);
 }
 
@@ -372,6 +379,19 @@ void mt_heap_open_pool(unsigned pool, uint64_t readers)
     }
     pthread_rwlock_unlock(&life);
     mt_heap_generation++;
+}
+
+void mt_heap_each_shared(void (*f)(const struct mt_block *b))
+{
+    struct mt_range below, r;
+    pthread_rwlock_rdlock(&life);
+    for (uint64_t at = 0; mt_ranges_around(&blocks, at, &below, &r), r.bytes; at = r.base) {
+        const struct mt_block *b = r.data;
+        if (heap_has_pages(b) || b->kind == MT_HEAP_REGISTERED ||
+            (b->kind == MT_HEAP_SYMBOL && b->flags == MT_VAR_MANAGED))
+            f(b);
+    }
+    pthread_rwlock_unlock(&life);
 }
 
 void mt_heap_reset(int device)
@@ -1027,6 +1047,8 @@ static struct failed_place *failed_places[PLACES];
 static unsigned nplaces;
 static uint64_t elsewhere;
 
+const struct mt_call_hooks *_Atomic mt_call_hooks;
+
 static pthread_key_t key;
 
 static const struct mt_host_site *failed_code(void);
@@ -1136,14 +1158,19 @@ static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n
     return &c->place.site;
 }
 
+const struct mt_host_site *mt_failed_place(void *const *frame, unsigned n)
+{
+    const struct mt_host_site *known = failed_code_known(frame);
+    return known ? known : failed_code_add(frame, n);
+}
+
 /* Returns the site of the call under way. */
 static const struct mt_host_site *failed_code(void)
 {
     const struct failed_call *c = failed_now();
     void *frame[1 + MT_SITE_CALLERS] = {NULL};
     unsigned n = c && c->depth && c->caller ? failed_frames(c->caller, frame) : 0;
-    const struct mt_host_site *known = n ? failed_code_known(frame) : NULL;
-    return known || !n ? known : failed_code_add(frame, n);
+    return n ? mt_failed_place(frame, n) : NULL;
 }
 
 /* Returns the site that the program set before this call, or NULL: another call may have left one. */
@@ -1172,6 +1199,9 @@ void mt_failed_enter(const char *name, const void *caller)
     c->freed = -1;
     *c->why = 0;
     mt_fail_launched();
+    const struct mt_call_hooks *hooks = mt_call_hooks;
+    if (hooks)
+        hooks->before();
 }
 
 /* ---- the table ---- */
@@ -1251,11 +1281,11 @@ static int failed_count(const struct failed_call *c, int code, struct failed_pla
     return result;
 }
 
-void mt_failed_leave(int code, const char *error)
+/* Handles the result of the program's call. */
+static void failed_judge(struct failed_call *c, int code, const char *error)
 {
-    struct failed_call *c = failed_now();
     int own = 0;
-    if (!c || --c->depth || !code || code == cudaErrorNotReady)
+    if (!code || code == cudaErrorNotReady)
         return;
     if (mt_fail_launched()) /* the launch has an event of its own */
         return;
@@ -1268,6 +1298,17 @@ void mt_failed_leave(int code, const char *error)
         failed_free(p);
     else if (p)
         mt_trace_flush(1); /* many programs exit now, some of them abruptly */
+}
+
+void mt_failed_leave(int code, const char *error)
+{
+    struct failed_call *c = failed_now();
+    if (!c || --c->depth)
+        return;
+    failed_judge(c, code, error);
+    const struct mt_call_hooks *hooks = mt_call_hooks;
+    if (hooks)
+        hooks->after();
 }
 
 void mt_failed_finish(void)

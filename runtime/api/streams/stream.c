@@ -1,6 +1,7 @@
 /* Streams, and their queues of operations. */
 #define _GNU_SOURCE
 #include "stream.h"
+#include "guard.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "trace/devices.h"
@@ -291,7 +292,8 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- clocks ---- */
 
-static struct mt_clock host;
+static struct mt_clock host; /* what the host has waited for */
+static struct mt_clock told; /* what it may know from host functions that have ended */
 /* By device; blocking: of all streams that the legacy one follows. */
 static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
 static int order_streams; /* number of numbered streams */
@@ -347,7 +349,7 @@ static void order_before(struct mt_clock *c, const struct mt_stream *s, const st
 }
 
 /* Logs what comes before an operation of the stream or path `number`. */
-static void order_write(const struct mt_op *op, const struct mt_clock *clock, int number)
+static void order_write(uint64_t ticket, const struct mt_clock *clock, int number)
 {
     uint64_t pairs[2 * MT_ORDER_STREAMS];
     size_t n = 0;
@@ -356,7 +358,7 @@ static void order_write(const struct mt_op *op, const struct mt_clock *clock, in
             pairs[n++] = (uint64_t)i;
             pairs[n++] = clock->n[i];
         }
-    mt_event_order(op->ticket, (uint64_t)number - 1, clock->n[number - 1], pairs, n);
+    mt_event_order(ticket, (uint64_t)number - 1, clock->n[number - 1], pairs, n);
 }
 
 /* Logs everything before `op`, which has a ticket, when it is put into the stream. */
@@ -373,8 +375,10 @@ static void order_submit(struct mt_stream *s, const struct mt_op *op)
     mt_order_join(&all[s->device], &s->clock);
     if (op->reaches)
         order_mark(op->reaches, &s->clock);
+    if (op->kind == MT_OP_HOST)
+        ((struct mt_hostfn_op *)op)->before = s->clock;
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op, &s->clock, s->order);
+        order_write(op->ticket, &s->clock, s->order);
 }
 
 /* ---- paths of graphs ---- */
@@ -446,8 +450,10 @@ static void order_submit_node(struct mt_stream *s, struct mt_op *op)
     mt_order_join(&all[s->device], &o->clock);
     if (op->reaches)
         order_mark(op->reaches, &o->clock);
+    if (op->kind == MT_OP_HOST)
+        ((struct mt_hostfn_op *)op)->before = o->clock;
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op, &o->clock, o->path);
+        order_write(op->ticket, &o->clock, o->path);
 }
 
 /* Notes that the host has waited for all of the stream. */
@@ -469,6 +475,38 @@ static void order_waited_mark(const struct mt_mark *m)
 {
     if (order_is_on())
         order_join_mark(&host, m);
+}
+
+/* ---- accesses of the host ---- */
+
+static int order_host; /* number of the host among the streams; 0: none yet */
+static uint64_t tickets, ended;
+
+int mt_order_outstanding(void)
+{
+    int any = 0;
+    pthread_mutex_lock(&queue_lock);
+    for (int i = 0; i < MT_ORDER_STREAMS && order_is_on(); i++)
+        for (int d = 0; d < mt_devices(); d++)
+            any |= all[d].n[i] > host.n[i] && all[d].n[i] > told.n[i];
+    pthread_mutex_unlock(&queue_lock);
+    return any;
+}
+
+uint64_t mt_order_touch(void)
+{
+    uint64_t ticket = 0;
+    pthread_mutex_lock(&queue_lock);
+    if (order_is_on() && !order_host && order_streams < MT_ORDER_STREAMS)
+        order_host = ++order_streams;
+    if (order_is_on() && order_host) {
+        host.n[order_host - 1]++; /* what is queued later comes after it */
+        struct mt_clock known = host;
+        mt_order_join(&known, &told);
+        order_write(ticket = ++tickets, &known, order_host);
+    }
+    pthread_mutex_unlock(&queue_lock);
+    return ticket;
 }
 
 /* Host functions and callbacks of the program. They may wait for anything, so they do not run on the CPU
@@ -583,8 +621,7 @@ static int op_is_launch(const struct mt_op *op)
 
 static pthread_cond_t reached = PTHREAD_COND_INITIALIZER; /* signalled when a mark is reached */
 static struct mt_stream *active;                          /* streams with work */
-static uint64_t tickets, ended;
-static unsigned nblocked, mark_waiters;
+static unsigned nblocked, mark_waiters, settlers;
 static unsigned freeing;      /* streams whose traces are being closed */
 static int finishing, closed; /* at process exit; nothing begins any more */
 
@@ -669,13 +706,15 @@ static void leave_active(struct mt_stream *s)
 static void take_first(struct mt_stream *s)
 {
     struct mt_mark *mark = s->first->reaches;
+    if (s->first->kind == MT_OP_HOST)
+        mt_order_join(&told, &((struct mt_hostfn_op *)s->first)->before);
     s->first = s->first->next;
     s->done++;
     s->running = 0;
     ended++;
     if (mark)
         mark->done = 1;
-    if ((mark && mark_waiters) || finishing)
+    if ((mark && mark_waiters) || finishing || settlers)
         pthread_cond_broadcast(&reached);
     if (s->waiters)
         pthread_cond_broadcast(&s->moved);
@@ -839,7 +878,7 @@ static int queue_grant(struct mt_op *op)
     return MT_OP_PENDING;
 }
 
-int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
+int mt_turn_try(struct mt_turn *t, struct mt_stream *s, int waits)
 {
     *t = (struct mt_turn){.op = {.kind = MT_OP_OTHER, .always = 1, .run = queue_grant}, .granted = 1};
     pthread_mutex_lock(&queue_lock);
@@ -847,7 +886,8 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     if (now && !closed) { /* after the end there is nothing to wait for */
         stream_queue_append(s, &t->op);
         s->running = 1;
-        order_waited(s);
+        if (waits)
+            order_waited(s);
     }
     pthread_mutex_unlock(&queue_lock);
     if (now)
@@ -877,7 +917,7 @@ static void queue_withdraw(struct mt_stream *s, struct mt_op *op)
 
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
 {
-    if (mt_turn_try(t, s))
+    if (mt_turn_try(t, s, 1))
         return;
     t->granted = 0;
     pthread_mutex_lock(&queue_lock);
@@ -952,6 +992,24 @@ void mt_stream_wait_all(int device)
     }
     order_waited_all(device);
     pthread_mutex_unlock(&queue_lock);
+}
+
+int mt_stream_settle(unsigned ms)
+{
+    uint64_t last = 0, now = 0;
+    int timed_out = 0;
+    pthread_mutex_lock(&queue_lock);
+    settlers++;
+    while (active && !closed && (!timed_out || now != last)) {
+        const struct timespec until = mt_base_in_ms(ms);
+        last = now;
+        timed_out = pthread_cond_clockwait(&reached, &queue_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+        now = ended + mt_cpu_progress();
+    }
+    settlers--;
+    int idle = !active;
+    pthread_mutex_unlock(&queue_lock);
+    return idle;
 }
 
 int mt_stream_idle(struct mt_stream *s)
@@ -1036,9 +1094,10 @@ static void queue_forked(void)
     pthread_mutex_init(&queue_lock, NULL);
     pthread_cond_init(&reached, NULL);
     active = NULL;
-    nblocked = mark_waiters = freeing = 0;
+    nblocked = mark_waiters = settlers = freeing = 0;
     mt_stream_each(queue_empty, NULL);
     hostfn_forked();
+    mt_guard_forked();
 }
 
 /* ---- the end of the process ---- */
@@ -1144,6 +1203,7 @@ static void stream_first(void)
         first->device = 0;
     stream_is_legacy(first, 0);
     pthread_atfork(NULL, NULL, queue_forked);
+    mt_guard_start();
 }
 
 /* Returns the legacy default stream of a device, or NULL if it was never used. */
@@ -1265,6 +1325,7 @@ void mt_stream_each(void (*f)(void *stream, void *ctx), void *ctx)
 __attribute__((destructor)) static void finish_process(void)
 {
     int gpu = mt_device_chosen_gpu();
+    mt_guard_finish();
     if (!mt_forked() && gpu && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();
     if (!gpu)

@@ -83,6 +83,8 @@ void mt_stream_wait(struct mt_stream *s);
 void mt_stream_drain(struct mt_stream *s);
 /* Returns 1 if nothing is pending on the stream. */
 int mt_stream_idle(struct mt_stream *s);
+/* Waits until nothing is pending on any stream, for as long as something ends every `ms`. Returns 1 if so. */
+int mt_stream_settle(unsigned ms);
 /* Waits until everything queued so far in all streams of the device (or MT_ALL_DEVICES) has ended. */
 #define MT_ALL_DEVICES (-1)
 void mt_stream_wait_all(int device);
@@ -157,6 +159,11 @@ void mt_order_join(struct mt_clock *to, const struct mt_clock *from);
 int mt_order_path(const struct mt_clock *clock, uint32_t *last);
 /* Gives a path back. */
 void mt_order_path_done(int path);
+/* Returns 1 if the host has not waited for all operations so far. */
+int mt_order_outstanding(void);
+/* Logs the host's accesses until now as an operation of a stream of its own: after all that the host has
+ * waited for, before all that is queued later. Returns its number, or 0 if order is not recorded. */
+uint64_t mt_order_touch(void);
 
 /* Allocates an operation of `bytes` and fills its head. Returns NULL if out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
@@ -181,8 +188,9 @@ struct mt_turn {
     int granted;
 };
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s);
-/* Begins a turn if it need not wait. Returns 1, or 0 without any effect. */
-int mt_turn_try(struct mt_turn *t, struct mt_stream *s);
+/* Begins a turn if it need not wait. Returns 1, or 0 without any effect. waits: the call is one that waits by
+ * CUDA's rules; without it, the host knows nothing of what it follows. */
+int mt_turn_try(struct mt_turn *t, struct mt_stream *s, int waits);
 void mt_turn_end(struct mt_turn *t);
 struct mt_mark *mt_mark_new(void); /* returns one reference; NULL: out of memory */
 struct mt_mark *mt_mark_hold(struct mt_mark *m);
@@ -199,6 +207,7 @@ struct mt_hostfn_op {
     cudaStream_t handle;
     void *data;
     struct mt_hostfn_op *behind; /* next in this queue; op.next belongs to the stream */
+    struct mt_clock before;      /* what comes before it, and itself */
 };
 /* Makes an operation that calls fn(data), or callback(stream, error so far, data). Returns NULL if out of
  * memory. */
