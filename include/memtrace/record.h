@@ -74,7 +74,8 @@ MT_RECORD_INLINE int mt_rec_known(uint32_t type)
 /* Returns 1 if a record of type MT_SYNC_ARRIVE, of this size and address, is a fence. */
 MT_RECORD_INLINE int mt_rec_is_fence(uint32_t size, uint64_t address)
 {
-    return size == MT_SYNC_OF_NUMBER && address - MT_BARRIER_FENCE <= MT_SCOPE_SYS;
+    return size == MT_SYNC_OF_NUMBER && address > MT_BARRIER_FENCE &&
+           address <= MT_BARRIER_FENCE + MT_SCOPE_SYS;
 }
 /* Space of a type of a compact trace (3: not an access), and the code of a type in a space. */
 MT_RECORD_INLINE uint32_t mt_rec_space(uint32_t type)

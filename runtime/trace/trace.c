@@ -716,7 +716,7 @@ static void log_site(const struct mt_site_line *site, uint32_t op)
     struct mt_site_line s = *site;
     s.file = source_kept_at(s.file);
     mt_source_line(s.file);
-    s.op = mt_op_text(op);
+    s.op = op == MT_SYNC_ARRIVE && s.scope ? "fence" : mt_op_text(op);
     s.space = mt_rec_space(op) == MT_IN_SHARED ? "shared" : mt_rec_space(op) == MT_IN_LOCAL ? "local" : NULL;
     if (mt_rec_space(op))
         site_spaces = 1;
@@ -1568,6 +1568,8 @@ static struct mt_compact *compact_open(const char *path, const struct mt_header_
     struct mt_mtc_file file = {sink_write_file, c};
     c->spaces = log_spaces();
     uint64_t features = c->spaces ? MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES : 0;
+    if (c->spaces && !head->sanitizer) /* of a GPU's machine code, fences are not reported */
+        features |= MT_MTC_HAS_FENCES;
     c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | features, level, why, size);
     if (!c->writer) {
         snprintf(why, size, "%s: %s", path, *c->error ? c->error : "no memory for a compact trace");

@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mtc import DEVICE, HAS_COPIES, HAS_DEVICE, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+from mtc import DEVICE, HAS_COPIES, HAS_DEVICE, HAS_FENCES, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
 
 TIMED = HAS_HOST | HAS_TIMES
 
@@ -190,6 +190,19 @@ def succeed():
             10) +
         meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 2, "others": 8},
              {"ev": "end", "records_written": 2, "others_written": 8, "complete": True}))
+    # Two stores with a fence between them; fences.all.txt has all.
+    yield "fences", closed(head(features=HAS_DEVICE | HAS_SPACES | HAS_COPIES | HAS_FENCES, minor=4) + meta(
+        {"ev": "header", "version": 1, "format": "compact"}, KERNEL,
+        *({"ev": "site", "id": i, "file": "k.cu", "line": 10 + i, "column": 1, "function": "k", "op": op, "size": size, "var": "", **more}
+          for i, op, size, more in ((1, "store", 4, {}), (2, "fence", 1, {"scope": "gpu", "order": "acq_rel"}),
+                                    (3, "store", 4, {"strong": True, "scope": "sys", "order": "volatile"})))) +
+        device(columns(
+            (3, 3, 3, 2, b"\0", sleb(1) + leb(1 << 28 | 4) + b"\1" + u32(3), sleb(4096)),  # site 1, store of 4 by lanes 0 and 1
+            (0, 3, 3, 2, b"", sleb(1) + leb(13 << 28 | 1) + b"\5" + u32(3) + sleb(0), sleb(0xf3 - 4096)),  # site 2, a fence of the GPU
+            (0, 3, 3, 2, b"", sleb(1) + leb(1 << 28 | 4) + b"\1" + u32(1), sleb(8192 - 0xf3))),  # site 3, store of 4 by lane 0
+            5) +
+        meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 3, "others": 2},
+             {"ev": "end", "records_written": 3, "others_written": 2, "complete": True}))
 
 
 def fail():

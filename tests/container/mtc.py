@@ -13,7 +13,7 @@ import struct
 M64 = (1 << 64) - 1
 MAGIC = bytes([0x89]) + b"MTC\r\n\x1a\n"
 META, HOST, INDEX, DEVICE = 1, 2, 3, 4
-HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES, HAS_COPIES = 1, 2, 4, 8, 16
+HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES, HAS_COPIES, HAS_FENCES = 1, 2, 4, 8, 16, 32
 
 _xxh = ctypes.CDLL("libxxhash.so.0")
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64

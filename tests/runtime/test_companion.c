@@ -210,6 +210,39 @@ static int companion_sites(void *arg)
     return 0;
 }
 
+/* Returns the features of a compact trace with shared memory. */
+static int fences_features(uint64_t *features)
+{
+    const char *dir = fresh_dir();
+    struct mt_trace *t = mt_trace_open();
+    companion_launch(t, 0, 0, 0);
+    mt_trace_finish();
+    char *file = slurp(in_dir(dir, "MemTrace-pipe-0.mtc"), NULL);
+    CHECK(file);
+    memcpy(features, file + 16, sizeof *features);
+    free(file);
+    return 0;
+}
+
+static int fences_of_ptx(void *arg)
+{
+    uint64_t features;
+    setenv("MEMTRACE_FORMAT", "compact", 1);
+    setenv("MEMTRACE_SPACES", "global,shared", 1);
+    return fences_features(&features) || features != (4 | 8 | 16 | 32);
+}
+
+/* NVIDIA's library does not report fences of machine code. */
+static int fences_of_machine_code(void *arg)
+{
+    uint64_t features;
+    setenv("MEMTRACE_FORMAT", "compact", 1);
+    setenv("MEMTRACE_SPACES", "global,shared", 1);
+    mt_trace_device("gpu", "test device", 4);
+    mt_trace_sanitizer("13.0", NULL);
+    return fences_features(&features) || features != (4 | 8 | 16);
+}
+
 /* ---- several streams ---- */
 
 /* Process-wide lines are in every companion, also in one whose stream is long gone, and in order. */
@@ -471,6 +504,8 @@ static int companion_pattern(void *arg)
     }
 IN_CHILD(companion_lines)
 IN_CHILD(companion_sites)
+IN_CHILD(fences_of_ptx)
+IN_CHILD(fences_of_machine_code)
 IN_CHILD(companion_everywhere)
 IN_CHILD(long_log)
 IN_CHILD(companion_bounded)
@@ -486,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_companion_lines),      cmocka_unit_test(test_companion_sites),
+        cmocka_unit_test(test_fences_of_ptx),        cmocka_unit_test(test_fences_of_machine_code),
         cmocka_unit_test(test_companion_everywhere), cmocka_unit_test(test_long_log),
         cmocka_unit_test(test_companion_bounded),    cmocka_unit_test(test_companion_threads),
         cmocka_unit_test(test_counts_differ),        cmocka_unit_test(test_no_trace_file),

@@ -112,7 +112,7 @@ struct mt_asm_strength {
 };
 struct mt_asm_strength mt_asm_strength_of(LLVMValueRef call);
 
-/* A barrier at which an inline-asm call waits or arrives, or its part in asynchronous copies. */
+/* A barrier at which an inline-asm call waits or arrives, a fence, or its part in asynchronous copies. */
 struct mt_asm_barrier {
     enum mt_access_sync kind;
     uint32_t copy;   /* for MT_SYNC_COPY: MT_COPY_…, or 0: a copy that ends with an object's phase */
@@ -127,7 +127,7 @@ struct mt_asm_barrier {
     int64_t parity; /* the phase itself; -1: the one before the object's */
     int result;     /* output of the call that is not 0 once the wait is over; -1: it is over */
 };
-/* Returns 1, or 0 if the asm has no barrier. */
+/* Returns 1, or 0 if the asm has no barrier or fence. */
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out);
 
 /* Matrix loads and stores of a warp, read from the words of an opcode or an intrinsic's name (asm_access.c).

@@ -742,14 +742,14 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
 /* Returns 1 for a fence of memory: not of proxies or of mbarrier.init alone. */
 static int strength_is_fence(const struct mt_asm_statement *st)
 {
-    return (!strcmp(st->parts[0], "fence") || !strcmp(st->parts[0], "membar")) &&
+    return st->nparts > 1 && (!strcmp(st->parts[0], "fence") || !strcmp(st->parts[0], "membar")) &&
            strncmp(st->parts[1], "proxy", 5) && strcmp(st->parts[1], "mbarrier_init");
 }
 
 static int strength_is_atomic(const struct mt_asm_statement *st)
 {
     return !strcmp(st->parts[0], "atom") || !strcmp(st->parts[0], "red") ||
-           (!strcmp(st->parts[0], "cp") && !strcmp(st->parts[1], "reduce"));
+           (!strcmp(st->parts[0], "cp") && mt_asm_has(st, "reduce"));
 }
 
 /* Reads the words of an opcode that says a scope or an order. */
@@ -772,6 +772,22 @@ static void strength_words(const struct mt_asm_statement *st, struct mt_asm_stre
             }
 }
 
+static struct mt_asm_strength strength_of(const struct mt_asm_statement *st)
+{
+    struct mt_asm_strength is = {MT_SCOPE_NONE, MT_ORDER_WEAK};
+    int access = !strcmp(st->parts[0], "ld") || !strcmp(st->parts[0], "st");
+    if (strength_is_fence(st))
+        is.order = strcmp(st->parts[0], "membar") ? MT_ORDER_ACQ_REL : MT_ORDER_SC;
+    else if (strength_is_atomic(st))
+        is.order = MT_ORDER_RELAXED;
+    else if (!access)
+        return is;
+    strength_words(st, &is);
+    if (is.order && !is.scope)
+        is.scope = MT_SCOPE_GPU;
+    return is;
+}
+
 struct strength_scan {
     struct scan s; /* first member */
     struct mt_asm_strength found;
@@ -781,18 +797,8 @@ struct strength_scan {
 static int strength_add(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_strength *out = &((struct strength_scan *)s)->found;
-    int access = !strcmp(st->parts[0], "ld") || !strcmp(st->parts[0], "st");
-    if (out->order || st->nparts < 2)
-        return 0;
-    if (strength_is_atomic(st))
-        *out = (struct mt_asm_strength){MT_SCOPE_GPU, MT_ORDER_RELAXED};
-    else if (strength_is_fence(st))
-        out->order = strcmp(st->parts[0], "membar") ? MT_ORDER_ACQ_REL : MT_ORDER_SC;
-    else if (!access)
-        return 0;
-    strength_words(st, out);
-    if (out->order && !out->scope)
-        out->scope = MT_SCOPE_GPU;
+    if (!out->order)
+        *out = strength_of(st);
     return 0;
 }
 
@@ -878,6 +884,14 @@ static void barrier_of_cta(struct scan *s, const struct mt_asm_statement *st)
         out->number = (uint64_t)c;
 }
 
+/* An acquire or release fence (PTX 8.6), and one restricted to shared memory, counts as a whole one: so no
+ * order that a program has is missed. */
+static void barrier_of_fence(struct scan *s, const struct mt_asm_statement *st)
+{
+    s->barrier->kind = MT_SYNC_ARRIVE;
+    s->barrier->number = MT_BARRIER_FENCE + (uint64_t)strength_of(st).scope;
+}
+
 static int is_in_memory(const struct mt_asm_statement *st)
 {
     return !strcmp(st->parts[0], "mbarrier") &&
@@ -948,12 +962,12 @@ static int is_of_groups(const struct mt_asm_statement *st)
 }
 
 /* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
- * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async… */
+ * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async…; fence, membar */
 static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 {
     int memory = is_in_memory(st), cta = !strcmp(st->parts[0], "bar") || !strcmp(st->parts[0], "barrier");
-    int groups = is_of_groups(st), copies = is_of_copies(st);
-    if (!memory && !cta && !groups && !copies)
+    int groups = is_of_groups(st), copies = is_of_copies(st), fence = strength_is_fence(st);
+    if (!memory && !cta && !groups && !copies && !fence)
         return 0;
     barrier_unknown(s->barrier);
     s->barrier->word = groups;
@@ -965,6 +979,8 @@ static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
         barrier_in_memory(s, st);
     else if (copies)
         barrier_of_copies(s, st);
+    else if (fence)
+        barrier_of_fence(s, st);
     else
         barrier_of_cta(s, st);
     return 0;

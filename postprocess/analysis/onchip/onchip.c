@@ -798,6 +798,8 @@ static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, 
     int waits = type == MT_SYNC_BARRIER;
     int begins = type == MT_SYNC_COPY && (size == MT_COPY_BEGINS || size == MT_SYNC_OF_OBJECT);
     hazard_go_on(o, r->warp, lanes);
+    if (type == MT_SYNC_ARRIVE && mt_rec_is_fence(size, what))
+        return 0;
     if (!begins && hazard_split(o, r->warp, lanes) != 0)
         return -1;
     if (type == MT_SYNC_COPY)

@@ -67,10 +67,18 @@ static void dump_access_run(FILE *f, const struct mt_access_run *r, const struct
 #define MT_ACCESS_SPACE(name, code, text) [code] = text " ",
 #include "memtrace/record.def"
         ""};
+    static const char *const scopes[] = {
+#define MT_ACCESS_SCOPE(name, code, text) [code] = text,
+#include "memtrace/record.def"
+    };
     uint32_t type = r->meta >> 28, space = mt_rec_space(type);
     const struct mt_site_event *s = r->site ? mt_companion_site(c, r->site) : NULL;
-    fprintf(f, "%s%s %u x %" PRIu32 " 0x%" PRIx64, space ? spaces[space] : "",
-            types[space <= MT_IN_LOCAL ? type & 3 : type], r->meta & ((1u << 28) - 1), r->count, r->base);
+    uint32_t size = r->meta & MT_RAW_MAX_SIZE;
+    if (type == MT_SYNC_ARRIVE && mt_rec_is_fence(size, r->base))
+        fprintf(f, "%s fence", scopes[r->base - MT_BARRIER_FENCE]);
+    else
+        fprintf(f, "%s%s", space ? spaces[space] : "", types[space <= MT_IN_LOCAL ? type & 3 : type]);
+    fprintf(f, " %u x %" PRIu32 " 0x%" PRIx64, size, r->count, r->base);
     if (r->addresses)
         for (uint32_t i = 1; i < r->count; i++)
             fprintf(f, ",0x%" PRIx64, r->addresses[i]);
