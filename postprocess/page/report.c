@@ -641,7 +641,7 @@ static void shared_hazard(struct mt_json *j, const struct mt_report *r, const st
     mt_json_u64(j, "words", h->count);
     mt_json_u64(j, "launches", h->launches);
     mt_json_u64(j, "launch", r->onchip->launches[h->launch].superstep);
-    mt_json_numbers(j, "cta", MT_NUMBERS(h->cta >> 32, h->cta >> 16 & 0xffff, h->cta & 0xffff));
+    mt_json_numbers(j, "cta", MT_NUMBERS(h->cta[1] >> 32, h->cta[1] >> 16 & 0xffff, h->cta[1] & 0xffff));
     mt_json_u64(j, "address", h->address);
     mt_json_end(j);
 }

@@ -89,7 +89,8 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
     t->place[e->id] = (uint32_t)place;
     t->line[e->id] = (uint32_t)line;
     t->var[e->id] = (uint32_t)var;
-    t->strong[e->id] = (uint8_t)((e->strong != 0) | (e->runtime != 0) << 1);
+    t->strong[e->id] =
+        (uint8_t)((e->strong != 0) | (e->runtime != 0) << 1 | (e->scope & 7u) << 2 | (e->order & 7u) << 5);
     return 0;
 }
 

@@ -13,7 +13,8 @@
 /* Line, variable and place of each site of one input. */
 struct mt_site_table {
     uint32_t *line, *var, *place; /* by site id; 0: not known */
-    uint8_t *strong; /* by site id; bit 0: may synchronise threads, bit 1: code of the C library */
+    uint8_t *strong; /* by site id; bit 0: may synchronise threads, bit 1: code of the C library, from bit 2
+                      * enum mt_scope, from bit 5 enum mt_order_kind */
     size_t count;
 };
 
@@ -92,7 +93,15 @@ static inline int mt_site_strong(const struct mt_site_table *t, uint32_t site)
 }
 static inline int mt_site_runtime(const struct mt_site_table *t, uint32_t site)
 {
-    return t && site < t->count && t->strong[site] >> 1;
+    return t && site < t->count && t->strong[site] >> 1 & 1;
+}
+static inline enum mt_scope mt_site_scope(const struct mt_site_table *t, uint32_t site)
+{
+    return t && site < t->count ? (enum mt_scope)(t->strong[site] >> 2 & 7) : MT_SCOPE_NONE;
+}
+static inline enum mt_order_kind mt_site_order(const struct mt_site_table *t, uint32_t site)
+{
+    return t && site < t->count ? (enum mt_order_kind)(t->strong[site] >> 5) : MT_ORDER_WEAK;
 }
 static inline uint32_t mt_site_var(const struct mt_site_table *t, uint32_t site)
 {

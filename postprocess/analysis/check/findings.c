@@ -235,7 +235,6 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
         x.launch = 0; /* `launches` is counted already */
         rc = rc == 0 ? mt_findings_add(f, &x) : -1;
     }
-    f->ordered += from->ordered;
     f->unjudged += from->unjudged;
     return rc;
 }
@@ -560,36 +559,53 @@ static const struct mt_alloc_event *collect_buffer(struct mt_buffers *buffers,
     return mt_buffers_find(buffers, address);
 }
 
-int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers)
+/* The store comes first: RAW and WAR of the same pair are one finding. Of two stores, or none, the one of the
+ * higher line. */
+static int collect_other_first(const struct mt_hazard *h, const struct mt_site_event *const *site)
 {
-    const struct mt_onchip_rows *rows = &x->rows;
-    int rc = 0;
-    for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
-        const struct mt_hazard *h = &rows->hazards[i].h;
-        const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
-        int global = h->space == MT_IN_GLOBAL;
-        struct mt_finding y = {.kind = global ? MT_FINDING_OF_GLOBAL_RACE : MT_FINDING_OF_SHARED_RACE,
-                               .kernel = h->kernel,
-                               .var = global ? "" : mt_onchip_variable(rows->hazards[i].side[1]),
-                               .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
-                               .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
-                               .count = h->words,
-                               .launches = h->launches,
-                               .launch = (uint64_t)h->launch + 1,
-                               .alloc = global ? collect_buffer(buffers, l, h->address) : NULL};
-        collect_cta(&y.here, h->cta);
-        collect_cta(&y.other, h->cta);
-        collect_thread(&y.here, l, h->thread[1]);
-        collect_thread(&y.other, l, h->thread[0]);
-        if (h->type[1] !=
-            MT_STORE) { /* the store comes first: RAW and WAR of the same pair are one finding */
-            struct mt_finding_side side = y.here;
-            y.here = y.other;
-            y.other = side;
-        }
-        rc = mt_findings_add(f, &y);
+    int first = h->type[0] == MT_STORE, second = h->type[1] == MT_STORE;
+    if (first != second)
+        return first;
+    int d = site[0] && site[1] ? strcmp(site[0]->file, site[1]->file) : 0;
+    return d > 0 || (d == 0 && site[0] && site[1] && site[0]->line > site[1]->line);
+}
+
+static struct mt_finding collect_hazard(const struct mt_hazard *h, const struct mt_site_event *const *site,
+                                        struct mt_buffers *buffers)
+{
+    int global = h->space == MT_IN_GLOBAL, here = !collect_other_first(h, site);
+    struct mt_finding y = {.kind = global ? MT_FINDING_OF_GLOBAL_RACE : MT_FINDING_OF_SHARED_RACE,
+                           .kernel = h->kernel,
+                           .var = global ? "" : mt_onchip_variable(site[1]),
+                           .here = collect_side_of(site[here], h->type[here]),
+                           .other = collect_side_of(site[!here], h->type[!here]),
+                           .alloc = global ? collect_buffer(buffers, h->event, h->address) : NULL,
+                           .narrow = h->narrow};
+    collect_cta(&y.here, h->cta[here]);
+    collect_cta(&y.other, h->cta[!here]);
+    if (h->known) {
+        collect_thread(&y.here, h->event, h->thread[here]);
+        collect_thread(&y.other, h->event, h->thread[!here]);
     }
-    return rc;
+    return y;
+}
+
+int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_source *s,
+                   struct mt_buffers *buffers)
+{
+    for (size_t i = 0; i < x->ncells; i++) {
+        const struct mt_hazard_share *share = &x->cells[i];
+        const struct mt_hazard *h = &x->list[share->hazard];
+        const struct mt_site_event *site[] = {mt_onchip_site(s, h->input, h->site[0]),
+                                              mt_onchip_site(s, h->input, h->site[1])};
+        struct mt_finding y = collect_hazard(h, site, buffers);
+        y.count = share->launch == h->launch ? h->words : 0; /* the words of all launches, once */
+        y.launches = 1;
+        y.launch = (uint64_t)share->launch + 1;
+        if (mt_findings_add(f, &y) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int collect_same_place(const struct mt_finding_side *a, const struct mt_finding_side *b)
@@ -629,44 +645,4 @@ int mt_check_early(struct mt_findings *f)
     free(gone);
     free(list);
     return rc;
-}
-
-/* Fills a side from "file:line" or a location in machine code. Returns 0, or -1 without memory. */
-static int collect_line(struct mt_findings *f, struct mt_finding_side *side, const char *words)
-{
-    const char *colon = mt_location_colon(words), *text;
-    if (strcmp(words, "?") == 0)
-        return 0;
-    if (!(text = mt_findings_text(f, words, colon ? (size_t)(colon - words) : strlen(words))))
-        return -1;
-    *(colon ? &side->file : &side->at) = text;
-    side->line = colon ? strtoull(colon + 1, NULL, 10) : 0;
-    return 0;
-}
-
-int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
-                       struct mt_buffers *buffers)
-{
-    for (size_t i = 0; i < x->count; i++) {
-        const struct mt_conflict *c = &x->list[i];
-        int here = mt_side_type(c->side[1]) == MT_STORE; /* the store comes first */
-        struct mt_finding y = {.kind = MT_FINDING_OF_GLOBAL_RACE,
-                               .kernel = c->kernel,
-                               .here = {.file = "", .at = "", .op = ops[mt_side_type(c->side[here])]},
-                               .other = {.file = "", .at = "", .op = ops[mt_side_type(c->side[!here])]},
-                               .count = c->words,
-                               .launches = 1,
-                               .launch = c->superstep + 1};
-        if (c->cooperative)
-            continue;
-        mt_buffers_launch(buffers, c->seq);
-        y.alloc = mt_buffers_find(buffers, c->address);
-        collect_cta(&y.here, c->cta[here]);
-        collect_cta(&y.other, c->cta[!here]);
-        if (collect_line(f, &y.here, sites->lines.names[mt_side_line(c->side[here])]) != 0 ||
-            collect_line(f, &y.other, sites->lines.names[mt_side_line(c->side[!here])]) != 0 ||
-            mt_findings_add(f, &y) != 0)
-            return -1;
-    }
-    return 0;
 }

@@ -4,7 +4,6 @@
 
 #include "analysis/base/buffers.h"
 #include "analysis/base/sites.h"
-#include "analysis/locality/conflicts.h"
 #include "analysis/onchip/onchip.h"
 #include "format/finding.h"
 #include "memtrace/trace.h"
@@ -54,6 +53,7 @@ struct mt_finding {
     uint64_t distance;                  /* bytes between the access and `alloc` */
     const char *words;                  /* explanation from the runtime */
     const char *call, *error;
+    int narrow;    /* race: 1: both sides are strong, and the scope of one does not include the other */
     size_t number; /* serial number; set by the list */
 };
 
@@ -63,7 +63,6 @@ struct mt_findings {
     char **texts; /* texts allocated by mt_findings_text */
     size_t ntexts, text_room;
     struct mt_companion *beside; /* companion file found by mt_findings_beside */
-    uint64_t ordered;            /* races between CTAs that atomics may order; not in the list */
     uint64_t unjudged; /* uninitialised reads: launches after which all memory counts as written, because not
                         * all accesses are recorded */
 };
@@ -93,10 +92,9 @@ size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level);
 
 /* Adds bad accesses, failed calls and launches, and lines with many small copies. After reading. */
 int mt_check_events(struct mt_findings *f, struct mt_source *s);
-/* buffers: finds the allocation of an address */
-int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, struct mt_buffers *buffers);
-int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
-                       struct mt_buffers *buffers);
+/* Adds races; buffers: finds the allocation of an address. */
+int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_source *s,
+                   struct mt_buffers *buffers);
 /* Removes uninitialised reads that a race explains as too early. Returns 0, or -1 without memory. */
 int mt_check_early(struct mt_findings *f);
 

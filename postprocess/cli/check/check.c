@@ -4,9 +4,10 @@
 #include "base/part.h"
 #include "base/run.h"
 #include "analysis/check/memory.h"
-#include "analysis/check/order.h"
 #include "cli/base/pipeline.h"
-#include "analysis/onchip/onchip.h"
+#include "analysis/base/sites.h"
+#include "analysis/onchip/hazards.h"
+#include "analysis/onchip/suspects.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
 #include "cli/base/commands.h"
@@ -30,6 +31,7 @@
 /* Chosen kinds of findings: a bit for each enum mt_finding_kind. */
 struct mt_check_choice {
     uint32_t kinds;
+    int strict; /* 1: what the memory model forbids although no GPU is known to mind */
 };
 
 static inline int check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
@@ -379,39 +381,36 @@ struct reading {
     struct mt_source *source;
     const struct mt_check_choice *choice;
     struct mt_findings *findings;
-    struct mt_onchip onchip;
+    struct mt_suspects suspects;
+    struct mt_hazards hazards;
     struct mt_check_memory memory;
     struct mt_progress progress;
     struct mt_feed feed;
-    int races, bytes, init; /* 1 for each group looked for */
-    /* Row that receives runs of global memory, in a copy with strong accesses marked: */
-    const struct mt_analysis *of;
-    void *self;
-    size_t input; /* input that the lines belong to */
-    struct mt_access_run *global;
-    size_t room;
+    struct mt_sites sites;
+    struct mt_site_table *tables; /* by input; made when its first launch begins */
+    int races, bytes, init;       /* 1 for each group looked for */
 };
-static struct mt_locality_run locality; /* static, since it is large */
 static const char NO_MEMORY[] = "no memory for the trace's findings";
 
-static void read_start(struct reading *r)
+static int read_start(struct reading *r)
 {
     r->init = check_wants_group(r->choice, MT_FINDING_INIT);
     r->races = check_wants_group(r->choice, MT_FINDING_RACE) || r->init;
     r->bytes = r->races || r->init || check_wants_group(r->choice, MT_FINDING_USE);
-    mt_locality_run_init(&locality);
-    locality.quiet = 1;
-    if (r->races)
-        mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
+    r->tables = calloc(mt_source_inputs(r->source) + 1, sizeof *r->tables);
+    return r->tables && mt_sites_init(&r->sites) == 0 ? 0 : -1;
 }
 
 static void check_read_end(struct reading *r)
 {
     mt_progress_end(&r->progress);
     mt_feed_free(&r->feed);
-    mt_locality_run_free(&locality);
-    free(r->global);
+    for (size_t i = 0; r->tables && i < mt_source_inputs(r->source); i++)
+        mt_site_table_free(&r->tables[i]);
+    free(r->tables);
+    mt_sites_free(&r->sites);
+    mt_hazards_free(&r->hazards);
 }
 
 /* ---- rows ---- */
@@ -423,69 +422,29 @@ static int read_feed(struct mt_feed *f)
     return rc == MT_FEED_FAILED ? mt_cli_fail("%s", NO_MEMORY) : rc ? mt_feed_failed(f, rc) : 0;
 }
 
-/* Adds the threads of a CTA. Accesses to global memory can be judged if barriers are recorded. */
-static int read_threads_launch(void *self, const struct mt_run_launch *l)
+static int read_sites_launch(void *self, const struct mt_run_launch *l)
 {
     struct reading *r = self;
-    struct mt_hazards *h = &r->onchip.hazards;
-    h->sites = mt_locality_run_sites(&locality, l->input);
-    h->global = l->event && l->event->barriers;
-    return !h->sites && mt_source_companion(r->source, l->input) ? -1 : 0;
-}
-
-/* Comes before the row that it informs. */
-static const struct mt_analysis read_threads = {.needs = MT_NEEDS_SPACES, .launch = read_threads_launch};
-
-static int read_marked_init(void *self, const struct mt_run_options *o)
-{
-    struct reading *r = self;
-    return r->of->init(r->self, o);
-}
-
-static int read_marked_launch(void *self, const struct mt_run_launch *l)
-{
-    struct reading *r = self;
-    r->input = l->input;
-    return r->of->launch(r->self, l);
-}
-
-static void read_marked_moves(void *self, const struct mt_run_launch *l)
-{
-    struct reading *r = self;
-    if (r->of->moves)
-        r->of->moves(r->self, l);
-}
-
-static int read_marked_runs(void *self, const struct mt_access_run *runs, size_t n)
-{
-    struct reading *r = self;
-    const struct mt_site_table *sites = mt_locality_run_sites(&locality, r->input);
-    size_t kept = 0;
-    if (mt_grow(&r->global, &r->room, n, sizeof *r->global) != 0)
+    struct mt_site_table *t = &r->tables[l->input];
+    const struct mt_companion *c = mt_source_companion(r->source, l->input);
+    if (c && !t->line && mt_sites_table(&r->sites, t, c->sites, c->nsites) != 0)
         return -1;
-    for (size_t i = 0; i < n; i++) {
-        if (mt_rec_space(mt_run_type(&runs[i])) != MT_IN_GLOBAL)
-            continue;
-        r->global[kept] = runs[i];
-        if (mt_site_strong(sites, runs[i].site))
-            r->global[kept].meta = mt_run_size(&runs[i]) | (uint32_t)MT_ATOMIC << 28;
-        kept++;
-    }
-    return r->of->runs(r->self, r->global, kept);
+    r->suspects.sites = r->hazards.sites = c ? t : NULL;
+    return 0;
 }
 
-/* Turns strong loads and stores into atomics for the next row. */
-static const struct mt_analysis read_marked = {.needs = MT_NEEDS_SPACES,
-                                               .init = read_marked_init,
-                                               .launch = read_marked_launch,
-                                               .moves = read_marked_moves,
-                                               .runs = read_marked_runs};
+/* Comes before the rows that it informs. */
+static const struct mt_analysis read_sites = {.needs = MT_NEEDS_SPACES, .launch = read_sites_launch};
 
-static void read_mark(struct mt_feed *f, struct reading *r, const struct mt_analysis *of, void *self)
+/* Returns 1 if records of different CTAs are in no order. */
+static int read_shuffled(const struct mt_source *s)
 {
-    r->of = of;
-    r->self = self;
-    mt_feed_add(f, &read_marked, r, NULL);
+    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        if (c && c->workers > 1)
+            return 1;
+    }
+    return 0;
 }
 
 static int check_read_rows(struct reading *r)
@@ -494,43 +453,37 @@ static int check_read_rows(struct reading *r)
     *f = (struct mt_feed){.source = r->source, .progress = &r->progress};
     r->memory.findings = r->findings;
     if (r->races) {
-        mt_feed_add(f, &read_threads, r, NULL);
-        mt_feed_add(f, &mt_onchip_analysis, &r->onchip, NULL);
-        r->onchip.hazards.words = 1;
+        r->suspects.strict = r->choice->strict;
+        r->suspects.shuffled = read_shuffled(r->source);
+        mt_feed_add(f, &read_sites, r, NULL);
+        mt_feed_add(f, &mt_suspects_analysis, &r->suspects, NULL);
     }
     if (r->bytes)
         mt_feed_add(f, &mt_check_memory_analysis, &r->memory, NULL);
     if (r->init)
         mt_feed_add(f, &mt_check_memory_shared_analysis, &r->memory, NULL);
-    if (r->races)
-        read_mark(f, r, &mt_locality_run_analysis, &locality);
     return read_feed(f);
 }
 
-/* Reads the trace again to remove races that the program itself orders. Returns an exit code or 0. */
+/* Reads the trace again, to judge the words that may have races. Returns an exit code or 0. */
 static int read_again(struct reading *r)
 {
-    struct mt_conflicts *x = &locality.more.conflicts;
-    struct mt_check_order order = {.of = x};
     struct mt_feed f = {.source = r->source, .again = 1};
-    int rc = mt_locality_finish(&locality.more);
-    if (rc != 0 || !x->count)
-        return rc == 0 ? 0 : mt_cli_fail("%s", NO_MEMORY);
-    read_mark(&f, r, &mt_check_order_analysis, &order);
-    int code = read_feed(&f);
-    r->findings->ordered += mt_check_order_finish(&order, x);
-    return code;
+    if (!r->suspects.launches.count)
+        return 0;
+    r->hazards.words = 1;
+    r->hazards.strict = r->choice->strict;
+    r->hazards.suspects = &r->suspects;
+    mt_feed_add(&f, &read_sites, r, NULL);
+    mt_feed_add(&f, &mt_hazards_analysis, &r->hazards, NULL);
+    return read_feed(&f);
 }
 
 static int read_collect(struct reading *r)
 {
     int rc = mt_check_events(r->findings, r->source);
     if (rc == 0 && r->races)
-        rc = mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites, &r->memory.buffers) !=
-                         0 ||
-                     mt_check_threads(r->findings, &r->onchip, &r->memory.buffers) != 0
-                 ? -1
-                 : 0;
+        rc = mt_check_races(r->findings, &r->hazards, r->source, &r->memory.buffers);
     return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 
@@ -552,11 +505,10 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
 {
     struct reading r = {.source = source, .choice = choice, .findings = f};
     mt_findings_beside(f, source);
-    read_start(&r);
-    int rc = 0, code = check_read_rows(&r);
-    if (!code && r.races)
+    int rc = read_start(&r), code = rc ? 0 : check_read_rows(&r);
+    if (!rc && !code && r.races)
         code = read_again(&r);
-    if (!code)
+    if (!rc && !code)
         rc = read_collect(&r);
     if (rc == 0 && !code)
         code = mt_inputs_finish(source, complete);

@@ -46,7 +46,7 @@ static void onchip_hazard(struct mt_tuples *w, const struct mt_rowset *x, size_t
     }
     mt_tuples_text(w, mt_hazard_between_words[h->between]);
     mt_tuples_numbers(w, MT_NUMBERS(h->count, h->launches));
-    mt_tuples_cta(w, h->cta);
+    mt_tuples_cta(w, h->cta[1]);
     mt_tuples_numbers(w, MT_NUMBERS(h->thread[0], h->thread[1], h->address));
 }
 
@@ -184,7 +184,7 @@ static void json_hazard(struct mt_json *j, const struct mt_onchip *x, const stru
     mt_json_u64(j, "count", h->count);
     mt_json_u64(j, "launches", h->launches);
     mt_json_u64(j, "launch", h->launch);
-    mt_json_text(j, "cta", mt_key_cta(cta, h->cta >> 32, h->cta >> 16 & 0xffff, h->cta & 0xffff));
+    mt_json_text(j, "cta", mt_key_cta(cta, h->cta[1] >> 32, h->cta[1] >> 16 & 0xffff, h->cta[1] & 0xffff));
     mt_json_u64(j, "address", h->address);
     mt_json_end(j);
 }
