@@ -62,6 +62,7 @@ def add(name, source, **how):
 
 add("", "faults.cu")
 add(".races", "races.cu")
+add(".scopes", "scopes.cu")
 add(".sync", "sync.cu")
 add(".memory", "memory.cu")
 add(".calls", "calls.cu")

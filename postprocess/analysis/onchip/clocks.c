@@ -12,14 +12,14 @@ struct mt_clock_barrier {
     uint32_t phase;                   /* phase of the latest arrivals: 0, 1 */
     uint32_t phases;                  /* number of completed phases */
     uint32_t by;                      /* position of its copies' time in a clock; 0: none */
-    struct mt_clock clock[2];         /* clock of the threads that arrived, by phase; others: [0] */
+    struct mt_clock_times clock[2];   /* clock of the threads that arrived, by phase; others: [0] */
     UT_hash_handle hh;
 };
 
 /* Word used by atomics, with the clock of the threads that updated it. */
 struct mt_clock_word {
     uint64_t key; /* word: address / 4 */
-    struct mt_clock clock;
+    struct mt_clock_times clock;
     UT_hash_handle hh; /* table in order of last use */
 };
 
@@ -126,7 +126,8 @@ static void clocks_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
 }
 
 /* Adds clock `from` to clock `into`. */
-static void clocks_join(const struct mt_clocks *o, struct mt_clock *into, const struct mt_clock *from)
+static void clocks_join(const struct mt_clocks *o, struct mt_clock_times *into,
+                        const struct mt_clock_times *from)
 {
     clocks_join_part(into->time, from->time, o->threads);
     if (o->views) {
@@ -142,7 +143,7 @@ static void clocks_join(const struct mt_clocks *o, struct mt_clock *into, const 
 }
 
 /* Clears the used part of a clock. */
-static void clocks_clear(const struct mt_clocks *o, struct mt_clock *clock)
+static void clocks_clear(const struct mt_clocks *o, struct mt_clock_times *clock)
 {
     memset(clock->time, 0, (o->copies ? (uint32_t)MT_CLOCK_TIMES : o->threads) * sizeof *clock->time);
     memset(clock->told, 0, o->threads * sizeof *clock->told);
@@ -186,7 +187,7 @@ static void clocks_put(uint32_t *clock, const struct mt_clock_group *g, uint32_t
 
 /* Adds what these lanes of the group have done so far to `clock`. */
 static void clocks_release_lanes(const struct mt_clocks *o, struct mt_clock_group *g, uint32_t lanes,
-                                 struct mt_clock *clock)
+                                 struct mt_clock_times *clock)
 {
     lanes &= g->lanes;
     clocks_join(o, clock, &g->known);
@@ -196,7 +197,7 @@ static void clocks_release_lanes(const struct mt_clocks *o, struct mt_clock_grou
 }
 
 /* Adds everything the group has done so far to `clock`; its time advances. */
-static void clocks_release(const struct mt_clocks *o, struct mt_clock_group *g, struct mt_clock *clock)
+static void clocks_release(const struct mt_clocks *o, struct mt_clock_group *g, struct mt_clock_times *clock)
 {
     clocks_release_lanes(o, g, g->lanes, clock);
 }
@@ -211,13 +212,14 @@ static int clocks_within(const uint32_t *part, const uint32_t *of, uint32_t n)
 
 /* Returns 1 if the group's clock includes `clock`. */
 static int clocks_knows(const struct mt_clocks *o, const struct mt_clock_group *g,
-                        const struct mt_clock *clock)
+                        const struct mt_clock_times *clock)
 {
     return clocks_within(clock->time, g->known.time, o->copies ? (uint32_t)MT_CLOCK_TIMES : o->threads);
 }
 
 /* Orders everything in `clock` before the group's later accesses. */
-static void clocks_acquire(const struct mt_clocks *o, struct mt_clock_group *g, const struct mt_clock *clock)
+static void clocks_acquire(const struct mt_clocks *o, struct mt_clock_group *g,
+                           const struct mt_clock_times *clock)
 {
     clocks_join(o, &g->known, clock);
 }
@@ -406,7 +408,7 @@ static int far_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const
 static const struct mt_view *far_tell(struct mt_clocks *o, const struct mt_clock_group *g, uint32_t lanes,
                                       int all, const struct mt_view *view)
 {
-    struct mt_clock told;
+    struct mt_clock_times told;
     if (!all) {
         view = mt_view_add(o->views, view, o->number, g->known.told, o->threads);
         return mt_view_join(o->views, view, g->known.passed);
@@ -455,7 +457,7 @@ int mt_clocks_before(struct mt_clocks *o, struct mt_clock_far *far, const struct
 int mt_clocks_after(struct mt_clocks *o, struct mt_clock_far *far, const struct mt_access_run *r,
                     const struct mt_clock_strong *s)
 {
-    int all = s->releases || !o->fences, wide = s->wide && o->views && (all || o->fenced);
+    int all = s->releases, wide = s->wide && o->views && (all || o->fenced);
     uint64_t key;
     uint32_t lanes;
     for (uint32_t left = s->writes ? r->mask : 0; left; left &= ~lanes) {
@@ -633,7 +635,7 @@ static int sync_cluster(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int 
     return 0;
 }
 
-static void copy_release(struct mt_clock_group *g, struct mt_clock *clock);
+static void copy_release(struct mt_clock_group *g, struct mt_clock_times *clock);
 
 static int sync_unknown(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int waits)
 {
@@ -874,7 +876,7 @@ static void copy_group(struct mt_clocks *o, uint32_t warp, uint32_t lanes, uint3
 }
 
 /* Adds the cp.async copies of the group's lanes so far to `clock`. */
-static void copy_release(struct mt_clock_group *g, struct mt_clock *clock)
+static void copy_release(struct mt_clock_group *g, struct mt_clock_times *clock)
 {
     uint32_t time = ++g->copies[0].time;
     for (uint32_t m = g->lanes; m; m &= m - 1)

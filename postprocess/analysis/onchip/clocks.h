@@ -38,7 +38,7 @@ enum {
 struct mt_clock_barrier;
 struct mt_clock_word;
 
-struct mt_clock {
+struct mt_clock_times {
     uint32_t time[MT_CLOCK_TIMES];       /* other accesses up to these times are ordered before the owner's */
     uint32_t told[MT_CLOCK_THREADS];     /* times of threads that a fence precedes: other CTAs may be told */
     const struct mt_view *seen, *passed; /* other CTAs; passed: the part that a fence precedes */
@@ -56,7 +56,7 @@ struct mt_clock_copies {
 struct mt_clock_group {
     uint32_t warp, lanes;
     uint32_t time; /* time of their current accesses, at least 1 */
-    struct mt_clock known;
+    struct mt_clock_times known;
     struct mt_clock_copies copies[2]; /* groups of cp.async, groups of bulk copies */
     struct mt_clock_barrier *at;      /* barrier at which they wait; or NULL */
     struct mt_clock_group *next;      /* next group of this warp, or free one */
@@ -93,7 +93,6 @@ struct mt_clocks {
     struct mt_views *views;           /* NULL: there are none */
     uint32_t number;                  /* number of this CTA in the launch */
     int fenced;                       /* 1: there has been a fence */
-    int fences;                       /* 1: fences have records; else one is assumed before each release */
     struct mt_clock_cluster *cluster; /* its cluster; NULL: none */
 };
 

@@ -712,6 +712,9 @@ static int check_option(void *arg, int o)
     case MT_OPT_STOP:
         x->stop = 1;
         return 0;
+    case MT_OPT_STRICT:
+        x->choice.strict = 1;
+        return 0;
     default:
         return mt_common_option(o, &x->inputs, &x->filter);
     }
