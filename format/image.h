@@ -144,6 +144,8 @@ static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
 #define MT_COUNTS 6u
 
+#define MT_WORKSPACE 64u /* bytes of the counters of a grid's barrier */
+
 struct mt_access_run; /* memtrace/device.h */
 
 /* State of the device thread that runs on this OS thread, and of its trace buffer. Device threads never
@@ -172,7 +174,8 @@ struct mt_cpu_tls {
     /* Smallest range with all __constant__ variables of all images; an address outside is not constant. */
     uint64_t const_base, const_bytes;
 #define MT_GRID_BARRIER 1 /* index of the word that is the grid's barrier */
-    void *grid_workspace; /* cooperative launches: target of %envreg1 (high half) and %envreg2 (low half) */
+    void *grid_workspace; /* cooperative launches: MT_WORKSPACE bytes, target of %envreg1 (high half) and
+                           * %envreg2 (low half) */
     uint64_t untraced;    /* accesses without a record, in CTAs that this thread has not reported yet */
     uint64_t counts[MT_COUNTS]; /* counted since the worker started on this launch */
     /* Shared memory of the cluster's CTAs: start of rank 0, and distance between ranks. Without clusters the

@@ -45,6 +45,9 @@ enum mt_order_kind {
 #define MT_BARRIER_UNKNOWN 0xffu
 /* Size 4, __syncwarp: mask of the lanes that must arrive. */
 #define MT_SYNC_OF_LANES 4u
+/* Size 4, types MT_SYNC_ARRIVE and MT_SYNC_BARRIER: an update and a load of the counter of the barrier of a
+ * cooperative launch; address 0. */
+#define MT_SYNC_OF_GRID 4u
 /* Size 8, mbarrier: its address in shared memory, with the phase it is in (arrivals) or was in (waits,
  * recorded when they are over), or a flag that it is initialised. */
 #define MT_SYNC_OF_OBJECT 8u

@@ -119,7 +119,6 @@ static void local_reset(void)
 
 /* Blocks for arguments in the local range, reused; the first word of a free block points to the next one. */
 
-#define MT_WORKSPACE 64
 #define ARGS_BLOCK 131072 /* arguments have at most 32,764 bytes; plus a pointer each */
 
 static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -436,10 +436,9 @@ static int far_before(struct mt_clocks *o, const struct mt_clock_far *f, uint64_
     return w ? far_acquire(o, warp, lanes, w->view) : 0;
 }
 
-int mt_clocks_before(struct mt_clocks *o, struct mt_clock_far *far, const struct mt_access_run *r,
-                     const struct mt_clock_strong *s)
+int mt_clocks_before(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s)
 {
-    int wide = s->wide && o->views && far->words;
+    int wide = s->wide && o->views && o->far->words;
     uint64_t key;
     uint32_t lanes;
     for (uint32_t left = s->reads && (o->words || wide) ? r->mask : 0; left; left &= ~lanes) {
@@ -448,14 +447,13 @@ int mt_clocks_before(struct mt_clocks *o, struct mt_clock_far *far, const struct
         const struct mt_clock_word *w = words_find(o, key);
         w = w ? w : o->others;
         if ((w && words_acquire(o, r->warp, lanes, w) != 0) ||
-            (wide && far_before(o, far, key, r->warp, lanes) != 0))
+            (wide && far_before(o, o->far, key, r->warp, lanes) != 0))
             return -1;
     }
     return 0;
 }
 
-int mt_clocks_after(struct mt_clocks *o, struct mt_clock_far *far, const struct mt_access_run *r,
-                    const struct mt_clock_strong *s)
+int mt_clocks_after(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s)
 {
     int all = s->releases, wide = s->wide && o->views && (all || o->fenced);
     uint64_t key;
@@ -464,13 +462,22 @@ int mt_clocks_after(struct mt_clocks *o, struct mt_clock_far *far, const struct 
         if (!(lanes = words_alike(r, left, &key)))
             return 0;
         if (!mt_clocks_group(o, r->warp, (uint32_t)__builtin_ctz(lanes)) ||
-            (wide && far_release(o, far, key, r->warp, lanes, all) != 0))
+            (wide && far_release(o, o->far, key, r->warp, lanes, all) != 0))
             return -1;
         struct mt_clock_word *w = words_get(o, key);
         if (!w || words_release(o, r->warp, lanes, s->reads, w) != 0)
             return -1;
     }
     return 0;
+}
+
+/* The barrier of a cooperative launch: a word that no program has. */
+static int clocks_grid(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int waits)
+{
+    enum { KEY = 0 };
+    if (!o->views)
+        return 0;
+    return waits ? far_before(o, o->far, KEY, warp, lanes) : far_release(o, o->far, KEY, warp, lanes, 1);
 }
 
 /* A fence that other CTAs may rely on: what precedes it may be told. */
@@ -793,6 +800,8 @@ static int sync_lanes(struct mt_clocks *o, const struct mt_access_run *r, uint32
         return -1;
     if (type == MT_SYNC_COPY)
         return sync_copy(o, r, lanes, what);
+    if ((type == MT_SYNC_ARRIVE || waits) && size == MT_SYNC_OF_GRID)
+        return clocks_grid(o, r->warp, lanes, waits);
     if (type == MT_SYNC_ARRIVE && mt_rec_is_fence(size, what)) {
         if (what > MT_BARRIER_FENCE + MT_SCOPE_CTA)
             clocks_fence(o, r->warp, lanes);

@@ -76,6 +76,12 @@ struct mt_clock_cluster {
     UT_hash_handle hh;
 };
 
+/* Words shared by the CTAs of a launch, by address / 4; zero-initialised is empty. */
+struct mt_clock_far {
+    struct mt_clock_far_word *words;
+};
+void mt_clock_far_clear(struct mt_clock_far *f);
+
 struct mt_clocks {
     struct mt_clock_group *warp[MT_CLOCK_WARPS]; /* groups of each warp; NULL: no lane of the warp has done
                                                   * anything */
@@ -91,6 +97,7 @@ struct mt_clocks {
     uint64_t loose; /* threads at barriers that are unknown, or at which waiting is unknown */
     /* Other CTAs; set by the owner. */
     struct mt_views *views;           /* NULL: there are none */
+    struct mt_clock_far *far;         /* the launch's */
     uint32_t number;                  /* number of this CTA in the launch */
     int fenced;                       /* 1: there has been a fence */
     struct mt_clock_cluster *cluster; /* its cluster; NULL: none */
@@ -117,20 +124,12 @@ struct mt_clock_strong {
     int releases; /* it is a release by itself; else what a fence precedes is released */
 };
 
-/* Words shared by the CTAs of a launch, by address / 4; zero-initialised is empty. */
-struct mt_clock_far {
-    struct mt_clock_far_word *words;
-};
-void mt_clock_far_clear(struct mt_clock_far *f);
-
 /* Order by words: everything that a thread releases by a write to a word precedes everything that another
  * thread does after a later read of that word. Called before such an access, and after one that writes; `r`
  * is its run. Within a CTA fences are assumed. Between CTAs both accesses must have a scope that includes the
  * other; what is released is what precedes the thread's, or another's, last fence known to it, or all if the
  * access is a release. Reading is taken as acquiring, since a thread that uses what it read depends on it. */
-int mt_clocks_before(struct mt_clocks *o, struct mt_clock_far *far, const struct mt_access_run *r,
-                     const struct mt_clock_strong *s);
-int mt_clocks_after(struct mt_clocks *o, struct mt_clock_far *far, const struct mt_access_run *r,
-                    const struct mt_clock_strong *s);
+int mt_clocks_before(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s);
+int mt_clocks_after(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s);
 
 #endif

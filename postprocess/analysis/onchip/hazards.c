@@ -616,6 +616,7 @@ static int hazards_number(struct mt_hazards *h, struct mt_hazard_cta *c)
     if (!c->parted)
         h->ctas[h->opened++] = c->cta;
     c->order.views = h->words ? &h->views : NULL;
+    c->order.far = &h->far;
     c->order.number = c->number;
     c->order.cluster = hazards_cluster(h, c->cta, &failed);
     return failed ? -1 : 0;
@@ -804,11 +805,11 @@ static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const s
     struct mt_clock_strong s = orders ? hazards_strong(h, r) : (struct mt_clock_strong){.reads = 1};
     mt_clocks_go_on(&c->order, r->warp, r->mask);
     h->now++;
-    if (orders && mt_clocks_before(&c->order, &h->far, r, &s) != 0)
+    if (orders && mt_clocks_before(&c->order, r, &s) != 0)
         return -1;
     if (hazards_both(h, c, r, &s) != 0)
         return -1;
-    return orders ? mt_clocks_after(&c->order, &h->far, r, &s) : 0;
+    return orders ? mt_clocks_after(&c->order, r, &s) : 0;
 }
 
 /* Returns a run as one of the CTA's only thread: barriers are not known, or neither are lanes. */

@@ -82,6 +82,16 @@ static MT_INLINE bool spaces_of_cluster(uint64_t p)
     return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
 }
 
+/* Makes an access to the counter of the grid's barrier one of the barrier itself. Returns false for a store.
+ */
+static MT_INLINE bool spaces_grid(uint64_t *address, uint32_t *type)
+{
+    uint32_t op = *type;
+    *address = 0;
+    *type = op == MT_ATOMIC ? MT_SYNC_ARRIVE : MT_SYNC_BARRIER;
+    return op != MT_STORE;
+}
+
 /* Classifies a generic pointer. *type holds the operation and, << 2, the spaces to record besides global
  * memory. Returns false if there is nothing to record; else *type and *address become those of the trace. */
 static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
@@ -92,7 +102,11 @@ static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
     *type = op;
     if (mt_is_global(p))
         return true;
-    if (!spaces_wanted() || mt_cpu_is_constant((const void *)p) || !(wanted & (shared ? 1 : 2)))
+    if (!spaces_wanted() || mt_cpu_is_constant((const void *)p))
+        return false;
+    if (wanted & 1 && mt_cpu_tls.grid_workspace && p - (uint64_t)mt_cpu_tls.grid_workspace < MT_WORKSPACE)
+        return spaces_grid(address, type);
+    if (!(wanted & (shared ? 1 : 2)))
         return false;
     *type = mt_rec_type_in(op, shared ? MT_IN_SHARED : MT_IN_LOCAL);
     *address = shared ? spaces_shared(p) : p & 0xffffff;
