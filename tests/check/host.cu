@@ -1,4 +1,5 @@
-// Host code that touches shared memory before it has waited for the kernels and copies that use it, and right twins.
+// Host code that touches shared memory before it has waited for the kernels and copies that use it, and right
+// twins.
 #include <cuda_runtime.h>
 #include <atomic>
 #include <unistd.h>
@@ -286,10 +287,14 @@ static const Fault faults[] = {{"managed_read", early_read<MANAGED>},
                                {"half_waited", half_waited},
                                {"slept", slept},
                                {"filled", filled}};
-static const Fault right_ones[] = {{"by_flag", by_flag},           {"by_flag_late", by_flag_late},
-                                   {"told_by_host", told_by_host}, {"host_function", host_function},
-                                   {"apart", apart},               {"both_read", both_read},
-                                   {"counters", counters},         {"written_out", written_out}};
+static const Fault right_ones[] = {{"by_flag", by_flag},
+                                   {"by_flag_late", by_flag_late},
+                                   {"told_by_host", told_by_host},
+                                   {"host_function", host_function},
+                                   {"apart", apart},
+                                   {"both_read", both_read},
+                                   {"counters", counters},
+                                   {"written_out", written_out}};
 
 // "right": names of those without a fault
 int main(int argc, char **argv)

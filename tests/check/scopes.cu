@@ -25,7 +25,8 @@ __global__ void tally_own(int *sum, int right) // a counter of each CTA
 {
     atomicAdd_block(sum + (right ? blockIdx.x : blockIdx.x / 2), 1); // !tally_own: global-race
 }
-__global__ void narrow_lock(int *lock, int *data, int right) // the lock is taken by all, and given back to the CTA's own
+__global__ void narrow_lock(int *lock, int *data,
+                            int right) // the lock is taken by all, and given back to the CTA's own
 {
     if (threadIdx.x)
         return;
@@ -84,7 +85,8 @@ __global__ void narrow_fence(int *data, volatile int *flag, int *out, int right)
         out[threadIdx.x] = data[threadIdx.x];
     }
 }
-__global__ void fence_of_one(int *data, int *done, int *out, int right) // one thread's fence covers what a barrier brought it
+__global__ void fence_of_one(int *data, int *done, int *out,
+                             int right) // one thread's fence covers what a barrier brought it
 {
     __shared__ int last;
     data[blockIdx.x * 64 + threadIdx.x] = 1; // !fence_of_one: global-race
@@ -98,9 +100,11 @@ __global__ void fence_of_one(int *data, int *done, int *out, int right) // one t
     }
     __syncthreads();
     if (last)
-        out[threadIdx.x] = data[threadIdx.x] + data[64 + threadIdx.x] + data[128 + threadIdx.x] + data[192 + threadIdx.x];
+        out[threadIdx.x] =
+            data[threadIdx.x] + data[64 + threadIdx.x] + data[128 + threadIdx.x] + data[192 + threadIdx.x];
 }
-__global__ void late_store(int *data, int *flag, int *out, int right) // the second store comes after the fence
+__global__ void late_store(int *data, int *flag, int *out,
+                           int right) // the second store comes after the fence
 {
     if (threadIdx.x)
         return;
@@ -119,7 +123,8 @@ __global__ void late_store(int *data, int *flag, int *out, int right) // the sec
         *out = data[0] + data[1];
     }
 }
-__global__ void chain(int *data, int *flags, int *out, int right) // the third one knows of the first one by the second
+__global__ void chain(int *data, int *flags, int *out,
+                      int right) // the third one knows of the first one by the second
 {
     if (threadIdx.x)
         return;
@@ -139,7 +144,8 @@ __global__ void chain(int *data, int *flags, int *out, int right) // the third o
         *out = *data;
     }
 }
-__global__ void waves(int *data, volatile int *flags, int right) // each CTA goes on from where the one before is
+__global__ void waves(int *data, volatile int *flags,
+                      int right) // each CTA goes on from where the one before is
 {
     for (int step = 0; step < 4; step++) {
         if (threadIdx.x == 0 && blockIdx.x)

@@ -53,10 +53,10 @@ __asm__(".pushsection .text\n"
         ".popsection\n");
 
 enum { DOWN, LOWERING, UP };
-enum { FAULTS = 256 };   /* pages of a span opened one by one; then the rest is opened at once */
-enum { FRAMES = 24 };    /* of the stack at an access, with our own */
-enum { TOUCHES = 1024 }; /* most accesses noted between two calls */
-enum { LINES = 20000 };  /* most accesses noted in a process */
+enum { FAULTS = 256 };    /* pages of a span opened one by one; then the rest is opened at once */
+enum { FRAMES = 24 };     /* of the stack at an access, with our own */
+enum { TOUCHES = 1024 };  /* most accesses noted between two calls */
+enum { LINES = 20000 };   /* most accesses noted in a process */
 enum { PATIENCE = 1000 }; /* ms without progress after which work is left to run beside the host */
 
 struct guard_span { /* neighbouring pages of shared memory; nothing that the host may use lies between them */
@@ -213,7 +213,8 @@ static void guard_note(struct guard_span *s, uint64_t address, int writes, void 
 /* Sends a signal again that is not ours, for the handler that it was for. */
 static void guard_again(int sig, siginfo_t *info)
 {
-    mt_guard_call(SYS_rt_tgsigqueueinfo, mt_guard_call(SYS_getpid), mt_guard_call(SYS_gettid), (long)sig, info);
+    mt_guard_call(SYS_rt_tgsigqueueinfo, mt_guard_call(SYS_getpid), mt_guard_call(SYS_gettid), (long)sig,
+                  info);
 }
 
 /* Whatever is not ours happens again after the handlers have been put back. */
@@ -221,10 +222,10 @@ static void guard_on_fault(int sig, siginfo_t *info, void *context)
 {
     const ucontext_t *uc = context;
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
-    struct guard_span *s = info->si_code == SEGV_ACCERR && atomic_load(&state) == UP &&
-                                   pthread_equal(owner, pthread_self())
-                               ? guard_find(address, 1)
-                               : NULL;
+    struct guard_span *s =
+        info->si_code == SEGV_ACCERR && atomic_load(&state) == UP && pthread_equal(owner, pthread_self())
+            ? guard_find(address, 1)
+            : NULL;
     if (s) {
         guard_note(s, address, (uc->uc_mcontext.gregs[REG_ERR] & 2) != 0,
                    (void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
@@ -241,10 +242,11 @@ static const struct {
     long number;
     unsigned at, bytes;
 } harmless[] = {
-    {SYS_write, 2, 3},      {SYS_read, 2, 3},           {SYS_pwrite64, 2, 3}, {SYS_pread64, 2, 3}, {SYS_lseek, 0, 0},
-    {SYS_close, 0, 0},      {SYS_fstat, 0, 0},          {SYS_newfstatat, 0, 0}, {SYS_openat, 0, 0}, {SYS_brk, 0, 0},
-    {SYS_nanosleep, 0, 0},  {SYS_clock_nanosleep, 0, 0}, {SYS_clock_gettime, 0, 0}, {SYS_gettimeofday, 0, 0},
-    {SYS_sched_yield, 0, 0}, {SYS_getpid, 0, 0},        {SYS_gettid, 0, 0},   {SYS_getrandom, 0, 0},
+    {SYS_write, 2, 3},         {SYS_read, 2, 3},         {SYS_pwrite64, 2, 3},    {SYS_pread64, 2, 3},
+    {SYS_lseek, 0, 0},         {SYS_close, 0, 0},        {SYS_fstat, 0, 0},       {SYS_newfstatat, 0, 0},
+    {SYS_openat, 0, 0},        {SYS_brk, 0, 0},          {SYS_nanosleep, 0, 0},   {SYS_clock_nanosleep, 0, 0},
+    {SYS_clock_gettime, 0, 0}, {SYS_gettimeofday, 0, 0}, {SYS_sched_yield, 0, 0}, {SYS_getpid, 0, 0},
+    {SYS_gettid, 0, 0},        {SYS_getrandom, 0, 0},
 };
 enum { SMALL = 4096 }; /* no structure or path behind any argument is larger */
 
@@ -255,8 +257,8 @@ static int guard_harmless(long number, const greg_t *argument)
         i++;
     if (i == n)
         return 0;
-    if (harmless[i].at && guard_find((uint64_t)argument[harmless[i].at - 1],
-                                     (uint64_t)argument[harmless[i].bytes - 1]))
+    if (harmless[i].at &&
+        guard_find((uint64_t)argument[harmless[i].at - 1], (uint64_t)argument[harmless[i].bytes - 1]))
         return 0;
     for (unsigned k = 0; k < 6; k++)
         if (guard_find((uint64_t)argument[k], SMALL))
@@ -288,7 +290,8 @@ static void guard_on_call(int sig, siginfo_t *info, void *context)
  * stack, since a program's signal stack may be too small. */
 static int guard_install(int sig, void (*handler)(int, siginfo_t *, void *), struct guard_action *old)
 {
-    struct guard_action a = {handler, SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */, mt_guard_return, 0};
+    struct guard_action a = {handler, SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */, mt_guard_return,
+                             0};
     return mt_guard_call(SYS_rt_sigaction, (long)sig, &a, old, 8L) == 0;
 }
 

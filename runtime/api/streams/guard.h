@@ -1,8 +1,8 @@
-/* Accesses of the host to memory that it shares with kernels, under MEMTRACE_CHECK on the CPU device: managed,
- * pinned and registered memory. A program may touch what its launches and copies use only after it has waited
- * for them. Here, a call that leaves such work behind first lets it end, if it can, and then closes the pages
- * of shared memory until the next call: an access is then a fault, which is noted (`touch` lines of companion
- * files), and the page is opened. docs/design/host-race.md has the reasons. */
+/* Accesses of the host to memory that it shares with kernels, under MEMTRACE_CHECK on the CPU device:
+ * managed, pinned and registered memory. A program may touch what its launches and copies use only after it
+ * has waited for them. Here, a call that leaves such work behind first lets it end, if it can, and then
+ * closes the pages of shared memory until the next call: an access is then a fault, which is noted (`touch`
+ * lines of companion files), and the page is opened. docs/design/host-race.md has the reasons. */
 #ifndef MT_API_GUARD_H
 #define MT_API_GUARD_H
 
