@@ -27,7 +27,9 @@ struct mt_elf {
     Elf *elf;
     struct function *functions;
     size_t nfunctions, room;
-    Dwarf *dwarf; /* NULL: none, or not opened yet */
+    Dwarf *dwarf;      /* NULL: none, or not opened yet */
+    Dwarf_CFI *frames; /* NULL: none, or not opened yet */
+    int frames_looked;
     int looked;
     struct unit *units;
     size_t nunits, units_room;
@@ -255,16 +257,67 @@ static int elffile_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct mt_elf_locat
 int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt_elf_location *place,
                    const char **function)
 {
-    Dwarf_Die unit, *scopes = NULL;
+    Dwarf_Die unit, *innermost = NULL, *scopes = NULL;
     Dwarf_Attribute name;
-    int n = elffile_unit(e, address, &unit) == 0 ? dwarf_getscopes(&unit, address, &scopes) : 0, rc = -1;
+    /* The first call ends at the innermost inlined function; its entries go on to where that was written. */
+    int n = elffile_unit(e, address, &unit) == 0 ? dwarf_getscopes(&unit, address, &innermost) : 0, rc = -1;
+    n = n > 0 ? dwarf_getscopes_die(&innermost[0], &scopes) : 0;
     for (int i = 0; i < n; i++)
         if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine && level-- == 0) {
             rc = elffile_call(&unit, &scopes[i], place);
-            *function = dwarf_formstring(dwarf_attr_integrate(&scopes[i], DW_AT_name, &name));
+            *function = dwarf_formstring(dwarf_attr_integrate(&scopes[i], DW_AT_linkage_name, &name));
+            if (!*function)
+                *function = dwarf_formstring(dwarf_attr_integrate(&scopes[i], DW_AT_name, &name));
             break;
         }
+    free(innermost);
     free(scopes);
+    return rc;
+}
+
+/* ---- callers ---- */
+
+enum { ELF_RBP = 6, ELF_RSP = 7, ELF_RETURN = 16 }; /* DWARF's numbers of x86-64 registers */
+
+/* Returns 0 if the register is at *offset from the caller's stack pointer (0: it has its value still), or -1
+ * for other rules and if it is lost. */
+static int elffile_saved(Dwarf_Frame *frame, int number, int64_t *offset)
+{
+    Dwarf_Op room[3], *ops;
+    size_t n;
+    *offset = 0;
+    if (dwarf_frame_register(frame, number, room, &ops, &n) != 0)
+        return -1;
+    if (n == 0)
+        return ops ? -1 : 0;
+    if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
+        return -1;
+    *offset = (int64_t)ops[1].number;
+    return 0;
+}
+
+int mt_elf_frame(struct mt_elf *e, uint64_t address, struct mt_elf_frame *f)
+{
+    Dwarf_Frame *frame = NULL;
+    Dwarf_Op *ops;
+    size_t n;
+    int64_t back;
+    int rc = -1;
+    if (!e->frames_looked) {
+        e->frames_looked = 1;
+        e->frames = dwarf_getcfi_elf(e->elf);
+    }
+    if (!e->frames || dwarf_cfi_addrframe(e->frames, address, &frame) != 0)
+        return -1;
+    if (dwarf_frame_cfa(frame, &ops, &n) == 0 && n == 1 && ops[0].atom == DW_OP_bregx &&
+        (ops[0].number == ELF_RBP || ops[0].number == ELF_RSP) &&
+        elffile_saved(frame, ELF_RETURN, &back) == 0 && back == -8 &&
+        elffile_saved(frame, ELF_RBP, &f->saved) == 0) {
+        f->by_rbp = ops[0].number == ELF_RBP;
+        f->offset = (int64_t)ops[0].number2;
+        rc = 0;
+    }
+    free(frame);
     return rc;
 }
 

@@ -21,9 +21,18 @@ struct mt_elf_location {
 /* Finds the source place of an address. Returns 0, or -1 if no line table covers it. */
 int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place);
 /* Finds the place that called the inlined function number `level` around the address (0: innermost), and that
- * function's name or NULL. Returns 0, or -1 if there are fewer levels. */
+ * function's symbol, its name if it has none, or NULL. Returns 0, or -1 if there are fewer levels. */
 int mt_elf_inlined(struct mt_elf *e, uint64_t address, unsigned level, struct mt_elf_location *place,
                    const char **function);
+/* How to find a function's caller from an address in it (.eh_frame), for the common form: the caller's stack
+ * pointer is a register plus `offset`, the return address lies below it, and rbp is kept or saved there. */
+struct mt_elf_frame {
+    int64_t offset,
+        saved;  /* saved: distance of the saved rbp from the caller's stack pointer; 0: rbp is kept */
+    int by_rbp; /* 1: the register is rbp, 0: rsp */
+};
+/* Returns 0, or -1 if it is unknown, of another form, or there is no caller (_start). */
+int mt_elf_frame(struct mt_elf *e, uint64_t address, struct mt_elf_frame *f);
 /* Calls f for each function. */
 void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg);
 /* Returns the address of a data symbol, or 0. */

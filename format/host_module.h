@@ -34,6 +34,7 @@ struct mt_host_module {
 };
 
 /* Location of a call of malloc or a similar function. */
+/* function: after its name, a line for each function that it is inlined into: "\nFILE:LINE in FUNCTION". */
 struct mt_host_alloc_location {
     const char *file, *function;
     uint32_t line, column;

@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "platform.h"
 #include "state.h"
+#include "memtrace/hash.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -329,7 +330,7 @@ static void globals_close(struct image *f)
     globals_give_back(&f->section_names);
     globals_give_back(&f->symbols);
     globals_give_back(&f->names);
-    if (f->fd >= 0)
+    if (f->fd > 0)
         mt_sys(__NR_close, f->fd, 0, 0, 0, 0, 0);
 }
 
@@ -454,6 +455,28 @@ void mt_core_globals(const char *path, uint64_t bias)
     mt_core_moved(NULL);
 }
 
+const char *mt_core_symbol(const char *path, uint64_t address, char *room, unsigned size)
+{
+    static struct mt_spin kept_lock;
+    static struct image kept;
+    static char kept_path[512];
+    *room = 0;
+    mt_spin_lock(&kept_lock);
+    if (strcmp(kept_path, path) != 0) {
+        globals_close(&kept);
+        snprintf(kept_path, sizeof kept_path, "%s", path);
+        if (globals_open(&kept, path) == 0 && kept.fd >= 0)
+            mt_sys(__NR_close, kept.fd, 0, 0, 0, 0, 0);
+        kept.fd = -1;
+    }
+    const Elf64_Sym *s = (const Elf64_Sym *)(const void *)kept.symbols.data;
+    for (uint64_t i = 0; s && i < kept.symbols.bytes / sizeof *s && !*room; i++)
+        if (ELF64_ST_TYPE(s[i].st_info) == STT_FUNC && address - s[i].st_value < s[i].st_size)
+            snprintf(room, size, "%s", alloc_globals_name(&kept.names, s[i].st_name));
+    mt_spin_unlock(&kept_lock);
+    return room;
+}
+
 void mt_core_data(const char *path, uint64_t bias)
 {
     struct image f;
@@ -532,7 +555,8 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
                               .file = p->file,
                               .line = p->line,
                               .ip = p->ip,
-                              .at = placed ? NULL : at};
+                              .at = placed ? NULL : at,
+                              .stack = p->stack};
     l.runtime = p->ip && mt_core_code_keeps(p->module, mt_g.e->places && !*p->file ? "" : p->function);
     mt_core_sink_line_end(MT_LINE_alloc, &l);
 }
@@ -646,15 +670,110 @@ static void alloc_unlock(struct mt_core_thread *t)
         mt_core_moved(t);
 }
 
+/* ---- callers: each different stack has a line of its own, before the allocations that name it ---- */
+
+struct stack {
+    uint64_t n, ip[MT_CORE_CALLERS]; /* n 0: free */
+};
+static struct mt_spin stacks_lock;
+static struct stack *stacks; /* a hash table; its places are ids - 1 */
+static uint64_t nstacks;
+
+enum { STACKS = 1 << 16, FRAME_TEXT = 1200 }; /* STACKS: room; further stacks are unknown */
+
+int mt_core_wants_callers(void)
+{
+    return alloc_keeps() && mt_g.o->container && mt_g.e->frame;
+}
+
+/* Adds the text of a frame. Returns 1 if it is the program's first function. */
+static int stacks_frame(const struct mt_core_location *p, char *text, size_t size)
+{
+    const char *slash = strrchr(p->module, '/');
+    if (*p->file)
+        snprintf(text, size, "%s:%u%s%s", p->file, p->line, *p->function ? " in " : "", p->function);
+    else
+        snprintf(text, size, "%s%s%s", slash ? slash + 1 : p->module, *p->function ? ":" : "", p->function);
+    return !strcmp(p->function, "main");
+}
+
+/* Writes the line of a stack. The allocating call itself is not in it, but what it is inlined into. */
+static void stacks_line(uint64_t id, const struct stack *s)
+{
+    char(*text)[FRAME_TEXT] =
+        mt_plat_map(MT_CORE_CALLERS * sizeof *text); /* the program's stack may be small */
+    const char *list[MT_CORE_CALLERS];
+    struct mt_core_location p;
+    unsigned n = 0;
+    int ended = 0;
+    for (uint64_t i = 0; text && i < s->n && !ended; i++)
+        for (unsigned level = i == 0; n < MT_CORE_CALLERS && !ended; level++) {
+            memset(&p, 0, sizeof p);
+            if (mt_g.e->frame(s->ip[i], level, &p) != 0)
+                break;
+            ended = stacks_frame(&p, text[n], sizeof text[n]);
+            list[n] = text[n];
+            n++;
+        }
+    mt_core_sink_line(MT_LINE_stack, &(struct mt_stack_line){.id = id, .callers = {n ? list : NULL, n}});
+    if (text)
+        mt_plat_unmap(text, MT_CORE_CALLERS * sizeof *text);
+}
+
+/* Returns the place of a stack, or of a free one; NULL if there is no room. */
+static struct stack *stacks_find(const struct stack *s)
+{
+    uint64_t h = mt_hash_bytes(MT_HASH_BEGIN, (const char *)s->ip, s->n * sizeof *s->ip);
+    if (!stacks && !(stacks = mt_plat_map(STACKS * sizeof *stacks)))
+        return NULL;
+    for (h = mt_hash_number(h) >> 32;; h++) {
+        struct stack *at = &stacks[h & (STACKS - 1)];
+        if (!at->n)
+            return nstacks < STACKS / 2 ? at : NULL;
+        if (at->n == s->n && !memcmp(at->ip, s->ip, s->n * sizeof *s->ip))
+            return at;
+    }
+}
+
+void mt_core_callers(struct mt_core_thread *t, const uint64_t *ip, unsigned n)
+{
+    struct stack s = {.n = n < MT_CORE_CALLERS ? n : MT_CORE_CALLERS};
+    int fresh = 0;
+    if (!t || !n || t->state->busy || !mt_core_wants_callers())
+        return;
+    memcpy(s.ip, ip, s.n * sizeof *ip);
+    mt_spin_lock(&stacks_lock);
+    struct stack *at = stacks_find(&s);
+    if (at && (fresh = !at->n)) {
+        *at = s;
+        nstacks++;
+    }
+    t->state->stack = at ? (uint64_t)(at - stacks) + 1 : 0;
+    mt_spin_unlock(&stacks_lock);
+    if (fresh)
+        stacks_line(t->state->stack, &s);
+}
+
+/* Returns the callers of the allocation that is being made, and forgets them. */
+static uint64_t stacks_take(struct mt_core_thread *t)
+{
+    const uint64_t stack = t ? t->state->stack : 0;
+    if (t)
+        t->state->stack = 0;
+    return stack;
+}
+
 /* ---- blocks ---- */
 
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip)
 {
     struct mt_code_location p;
+    const uint64_t stack = stacks_take(t);
     if (!base || !bytes || !alloc_enter(t))
         return;
     mt_site_locate(ip, &p);
+    p.stack = stack;
     alloc_lock(t);
     alloc_put(kind, base, bytes, "", &p);
     alloc_unlock(t);
@@ -726,9 +845,11 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
 {
     struct mt_code_location p;
     uint64_t id = UINT64_MAX;
+    const uint64_t stack = stacks_take(t);
     if (!base || !alloc_enter(t))
         return;
     mt_site_locate(ip, &p);
+    p.stack = stack;
     alloc_lock(t);
     if (t && t->state->realloc_base == old)
         id = t->state->realloc_id;

@@ -26,6 +26,10 @@ struct mt_core_engine {
     /* Finds the source location of an instruction. Returns 0 if at least the module is known. May be NULL.
      * Called once per new site or call site, under no lock of the core. */
     int (*locate)(uint64_t ip, struct mt_core_location *place);
+    /* Finds the place in a call stack that the address stands for: level 0 is its line, the next ones are
+     * where the inlined functions around it were called. Returns 0, or -1 if there is no such level. NULL:
+     * callers are not known. As locate otherwise. */
+    int (*frame)(uint64_t ip, unsigned level, struct mt_core_location *place);
     /* Returns the source spelling of a symbol table name: `room` or `symbol`. NULL: names stay as they
      * are. */
     const char *(*plain)(const char *symbol, char *room, unsigned size);
@@ -231,11 +235,20 @@ enum mt_core_alloc_kind {
 /* Makes the program's variables (data symbols with their names) and the rest of its sections .data, .bss
  * and .rodata buffers. `bias` is added to the file's addresses. Called before the program's first access. */
 void mt_core_globals(const char *path, uint64_t bias);
+/* Returns in `room` the name of the function of this file around an address of the file, or "". Reads the
+ * symbol table without the C library, and keeps that of one file. */
+const char *mt_core_symbol(const char *path, uint64_t address, char *room, unsigned size);
 /* Adds an allocation; base 0 or bytes 0: does nothing. A range that overlaps known ones of the same layer
  * replaces them (an unseen free). mmap and brk ranges lie below the others; an access counts for the
  * innermost one. `ip`: call site. */
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip);
+/* Returns 1 if the callers of allocations are recorded. */
+int mt_core_wants_callers(void);
+/* States who makes the thread's next allocation: addresses inside the call instructions, innermost (the
+ * allocating one) first. At most MT_CORE_CALLERS. */
+#define MT_CORE_CALLERS 8u
+void mt_core_callers(struct mt_core_thread *t, const uint64_t *ip, unsigned n);
 /* Removes an allocation before its memory is released. */
 void mt_core_free(struct mt_core_thread *t, uint64_t base);
 /* Announces a realloc of `old`, if the engine can: another thread may get the old memory before

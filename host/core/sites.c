@@ -322,7 +322,7 @@ void mt_site_locate(uint64_t ip, struct mt_code_location *out)
     if (mt_g.e->locate && !mt_g.e->locate(ip, &p)) {
         mt_spin_lock(&lock);
         *out = (struct mt_code_location){
-            ip, sites_intern(p.file), sites_intern(p.function), sites_intern(p.module), p.line, p.column};
+            ip, sites_intern(p.file), sites_intern(p.function), sites_intern(p.module), p.line, p.column, 0};
         mt_spin_unlock(&lock);
     }
     places_add(out);

@@ -52,6 +52,7 @@ struct mt_core_thread_state {
     uint64_t depth, outer; /* inside --routine: depth, and stack pointer of the outermost call (0: unknown) */
     uint64_t outside;      /* number of accesses left out as in no allocation */
     uint64_t realloc_base, realloc_id;
+    uint64_t stack; /* callers of the next allocation: id of their line; 0: unknown */
     struct mt_meaning cache[MT_CACHE];
     unsigned next_cache, last_cache; /* cache entry to replace next, and the last hit */
 
@@ -158,6 +159,7 @@ struct mt_code_location {
     uint64_t ip;
     const char *file, *function, *module;
     uint32_t line, column;
+    uint64_t stack; /* of an allocation, as in mt_core_thread_state */
 };
 void mt_site_locate(uint64_t ip, struct mt_code_location *p);
 #endif

@@ -174,7 +174,7 @@ static void functions_entered(void *wrap, void **user)
     insert_return(back);
     client_look(t);
     t->hand.inside++;
-    mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)back - 1, args);
+    mt_calls_enter(&t->calls, t->core, w, m->xsp, m->xbp, (uint64_t)(uintptr_t)back - 1, args);
     t->hand.inside--;
     client_look(t); /* inside the CUDA runtime nothing is traced: calls.h counts the depth */
 }
@@ -2025,6 +2025,7 @@ static void client_module(void *drcontext, const module_data_t *info, bool loade
 
 static struct mt_core_engine engine = {.name = "dynamorio",
                                        .locate = mt_modules_locate,
+                                       .frame = mt_modules_frame,
                                        .plain = mt_elf_variable,
                                        .sequence = mt_sequence,
                                        .yield = client_yield,

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <unwind.h>
 
 /* Memory for dlsym, which may itself allocate; never freed. */
 static _Alignas(16) char arena[1 << 16];
@@ -52,6 +53,34 @@ static void llvm_take_place(struct mt_self *s)
     __mt_host_place = NULL;
 }
 
+/* ---- callers, by the tables that exceptions use ---- */
+
+struct callers {
+    uint64_t from, ip[MT_CORE_CALLERS]; /* from: return address of the call */
+    unsigned n, passed;
+};
+
+static _Unwind_Reason_Code alloc_caller(struct _Unwind_Context *c, void *arg)
+{
+    struct callers *x = arg;
+    const uint64_t ip = _Unwind_GetIP(c);
+    if (x->n || ip == x->from)
+        x->ip[x->n++] = ip - 1;
+    return !ip || x->n == MT_CORE_CALLERS || ++x->passed == 2 * MT_CORE_CALLERS ? _URC_END_OF_STACK
+                                                                                : _URC_NO_REASON;
+}
+
+/* Says who made the call that returns to `ip`. */
+static void alloc_callers(struct mt_core_thread *t, uint64_t ip)
+{
+    struct callers x = {.from = ip};
+    if (!mt_core_wants_callers())
+        return;
+    _Unwind_Backtrace(alloc_caller, &x);
+    if (x.n)
+        mt_core_callers(t, x.ip, x.n);
+}
+
 static void told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t ip)
 {
     struct mt_self *s = &mt_self;
@@ -65,8 +94,9 @@ static void told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint
     mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t) {
-        llvm_take_place(s);
         s->busy++;
+        alloc_callers(t, ip);
+        llvm_take_place(s);
         mt_core_alloc(t, kind, (uint64_t)(uintptr_t)p, bytes, ip);
         s->busy--;
         s->place = NULL;
@@ -134,8 +164,9 @@ static void *alloc_told(struct mt_core_thread *t, void *(*real)(void *, size_t),
                         uint64_t ip)
 {
     struct mt_self *s = &mt_self;
-    llvm_take_place(s);
     s->busy++;
+    alloc_callers(t, ip);
+    llvm_take_place(s);
     mt_core_realloc_begin(t, (uint64_t)(uintptr_t)old);
     if (!bytes) /* glibc frees in this case */
         mt_core_free(t, (uint64_t)(uintptr_t)old);

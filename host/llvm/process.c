@@ -1044,13 +1044,55 @@ static int mt_locate(uint64_t ip, struct mt_core_location *place)
         snprintf(place->module, sizeof place->module, "%s", info.dli_fname);
     if (known) {
         snprintf(place->file, sizeof place->file, "%s", known->file);
-        snprintf(place->function, sizeof place->function, "%s", known->function);
+        snprintf(place->function, sizeof place->function, "%.*s", (int)strcspn(known->function, "\n"),
+                 known->function);
         place->line = known->line;
         place->column = known->column;
     } else if (found && info.dli_sname) {
         snprintf(place->function, sizeof place->function, "%s", info.dli_sname);
     }
     return known || found ? 0 : -1;
+}
+
+/* The allocating call is known with what it is inlined into; of other callers there is the function alone. */
+static int process_inlined(const char *functions, unsigned level, struct mt_core_location *place)
+{
+    const char *s = functions;
+    while (level-- && (s = strchr(s, '\n')))
+        s++;
+    const char *end = s ? s + strcspn(s, "\n") : s, *in = s ? strstr(s, " in ") : NULL,
+               *colon = in && in < end ? in : end;
+    while (s && colon > s && *colon != ':')
+        colon--;
+    if (!s || colon == s)
+        return -1;
+    snprintf(place->file, sizeof place->file, "%.*s", (int)(colon - s), s);
+    place->line = (uint32_t)strtoul(colon + 1, NULL, 10);
+    if (in && in < end)
+        snprintf(place->function, sizeof place->function, "%.*s", (int)(end - in - 4), in + 4);
+    return 0;
+}
+
+static const char *globals_name(const char *symbol, char *room, unsigned size);
+
+static int process_frame(uint64_t ip, unsigned level, struct mt_core_location *place)
+{
+    struct link_map *map;
+    char symbol[256], room[256], path[512];
+    Dl_info info = {0};
+    if (level)
+        return __mt_host_place ? process_inlined(__mt_host_place->function, level, place) : -1;
+    if (!dladdr1((void *)(uintptr_t)ip, &info, (void **)&map, RTLD_DL_LINKMAP) || !info.dli_fname)
+        return -1;
+    snprintf(path, sizeof path, "%s", *map->l_name ? map->l_name : "/proc/self/exe");
+    snprintf(place->module, sizeof place->module, "%s", info.dli_fname);
+    mt_core_symbol(path, ip - map->l_addr, symbol, sizeof symbol);
+    snprintf(place->function, sizeof place->function, "%s",
+             globals_name(*symbol          ? symbol
+                          : info.dli_sname ? info.dli_sname
+                                           : "",
+                          room, sizeof room));
+    return 0;
 }
 
 /* ---- Global variables of the program, from its file and load address ---- */
@@ -1165,6 +1207,7 @@ static void process_report(const char *line)
 
 static struct mt_core_engine engine = {.name = "llvm",
                                        .locate = mt_locate,
+                                       .frame = process_frame,
                                        .plain = globals_name,
                                        .sequence = llvm_sequence,
                                        .spawn = process_spawn,

@@ -70,7 +70,7 @@ static void calls_before(struct mt_core_thread *t, const struct mt_call_frame *f
 }
 
 void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct mt_watch *w, uint64_t sp,
-                    uint64_t ip, const uint64_t args[3])
+                    uint64_t bp, uint64_t ip, const uint64_t args[3])
 {
     pop_dead(c, t, sp);
     if (c->silent && w->alloc == MT_FN_RUNTIME)
@@ -82,7 +82,7 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
     struct mt_call_frame *f = calls_push(c);
     if (!f)
         return;
-    *f = (struct mt_call_frame){w, sp, mt_guest_u64(sp), ip, {args[0], args[1], args[2]}, 0, 0};
+    *f = (struct mt_call_frame){w, sp, mt_guest_u64(sp), ip, bp, {args[0], args[1], args[2]}, 0, 0};
     if (!f->ip)
         f->ip = f->ret - 1; /* inside the call instruction: good enough for a line */
     f->silent = w->alloc == MT_FN_RUNTIME;
@@ -118,6 +118,17 @@ static void calls_keep(const struct mt_call_frame *f, uint64_t value)
     if (mt_core_options()->others != MT_CODE_DATA || !mt_modules_keeps(f->ret - 1))
         return;
     mt_core_alloc_keep(f->watch->alloc == MT_FN_POSIX_MEMALIGN ? mt_guest_u64(f->args[0]) : value);
+}
+
+/* Says who made the call, before its allocation is reported. */
+static void calls_callers(struct mt_calls *c, struct mt_core_thread *t, const struct mt_call_frame *f)
+{
+    uint64_t ip[MT_CORE_CALLERS];
+    if (f->watch->alloc == MT_FN_FREE || f->watch->alloc == MT_FN_DELETE || !mt_core_wants_callers())
+        return;
+    mt_core_callers(
+        t, ip,
+        mt_modules_callers(f->ret - 1, f->sp + 8, f->bp, ip, MT_CORE_CALLERS, &c->stack_end, &c->stacks));
 }
 
 static void calls_after(struct mt_core_thread *t, const struct mt_call_frame *f, uint64_t value)
@@ -164,6 +175,7 @@ void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, 
         const struct mt_call_frame *f = &c->frames[c->count - 1];
         if (f->ret == ip) {
             if (f->counted) {
+                calls_callers(c, t, f);
                 calls_after(t, f, value);
                 calls_keep(f, value);
             }

@@ -514,6 +514,15 @@ int mt_modules_keeps(uint64_t ip)
     return keeps;
 }
 
+/* Fills in the source place. */
+static void modules_source(const struct mt_elf_location *source, struct mt_core_location *place)
+{
+    snprintf(place->file, sizeof place->file, "%s%s%s", source->folder, *source->folder ? "/" : "",
+             source->file);
+    place->line = source->line;
+    place->column = source->column;
+}
+
 int mt_modules_locate(uint64_t ip, struct mt_core_location *place)
 {
     char room[256];
@@ -527,12 +536,105 @@ int mt_modules_locate(uint64_t ip, struct mt_core_location *place)
         snprintf(place->module, sizeof place->module, "%s", x->path);
         if (x->elf && (name = mt_elf_function(x->elf, ip - x->bias)) != NULL)
             snprintf(place->function, sizeof place->function, "%s", mt_undecorate(name, room, sizeof room));
-        if (x->elf && mt_elf_line(x->elf, ip - x->bias, &source) == 0) {
-            snprintf(place->file, sizeof place->file, "%s%s%s", source.folder, *source.folder ? "/" : "",
-                     source.file);
-            place->line = source.line;
-            place->column = source.column;
+        if (x->elf && mt_elf_line(x->elf, ip - x->bias, &source) == 0)
+            modules_source(&source, place);
+    }
+    mt_spin_unlock(&m.lock);
+    return known;
+}
+
+/* ---- callers ---- */
+
+struct step { /* mt_elf_frame of an address, made once */
+    struct mt_elf_frame frame;
+    int known; /* 0: the caller cannot be found */
+};
+static struct mt_guest_map steps; /* by address */
+
+static const struct step *modules_step(uint64_t ip)
+{
+    struct step *s = (struct step *)(uintptr_t)mt_guest_map_get(&steps, ip);
+    if (s)
+        return s;
+    mt_spin_lock(&m.lock);
+    struct module *x = module_of(ip);
+    const char *name = x && x->elf ? mt_elf_function(x->elf, ip - x->bias) : NULL;
+    if ((s = calloc(1, sizeof *s))) {
+        s->known = x && x->elf && !(name && x->main && !strcmp(name, "main")) &&
+                   mt_elf_frame(x->elf, ip - x->bias, &s->frame) == 0;
+        if (mt_guest_map_put(&steps, ip, (uint64_t)(uintptr_t)s) != 0) {
+            free(s);
+            s = NULL;
         }
+    }
+    mt_spin_unlock(&m.lock);
+    return s;
+}
+
+/* Returns the end of the mapping around an address, or 0. */
+static uint64_t modules_mapping_end(uint64_t address)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[1024];
+    uint64_t end = 0;
+    while (f && !end && fgets(line, sizeof line, f)) {
+        struct mapping p;
+        if (modules_mapping(line, &p) == 0 && address >= p.start && address < p.end)
+            end = p.end;
+    }
+    if (f)
+        fclose(f);
+    return end;
+}
+
+enum {
+    STACKS = 256
+}; /* more stacks of a thread are coroutines: reading the mappings each time costs too much */
+#define STACK_FARTHEST (8ull << 20)
+
+unsigned mt_modules_callers(uint64_t ip, uint64_t sp, uint64_t bp, uint64_t *out, unsigned room,
+                            uint64_t *high, unsigned *looked)
+{
+    unsigned n = 0;
+    out[n++] = ip;
+    if (sp >= *high || *high - sp > STACK_FARTHEST)
+        *high = (*looked)++ < STACKS ? modules_mapping_end(sp) : 0;
+    while (n < room && sp < *high) {
+        const struct step *s = modules_step(ip);
+        if (!s || !s->known)
+            break;
+        const uint64_t cfa = (s->frame.by_rbp ? bp : sp) + (uint64_t)s->frame.offset,
+                       saved = cfa + (uint64_t)s->frame.saved;
+        if (cfa <= sp || cfa > *high || cfa % 8 || saved < sp - 8 || saved > *high - 8)
+            break;
+        ip = mt_guest_u64(cfa - 8) - 1;
+        bp = s->frame.saved ? mt_guest_u64(saved) : bp;
+        sp = cfa;
+        out[n++] = ip;
+    }
+    return n;
+}
+
+int mt_modules_frame(uint64_t ip, unsigned level, struct mt_core_location *place)
+{
+    char room[256];
+    struct mt_elf_location source;
+    const char *name = NULL;
+    int known = -1;
+    mt_spin_lock(&m.lock);
+    struct module *x = module_of(ip);
+    if (x && x->elf) {
+        known = level ? mt_elf_inlined(x->elf, ip - x->bias, level - 1, &source, &name)
+                      : mt_elf_line(x->elf, ip - x->bias, &source);
+        if (known == 0)
+            modules_source(&source, place);
+        struct mt_elf_location next;
+        if (mt_elf_inlined(x->elf, ip - x->bias, level, &next, &name) != 0)
+            name = mt_elf_function(x->elf, ip - x->bias);
+        if (name)
+            snprintf(place->function, sizeof place->function, "%s", mt_undecorate(name, room, sizeof room));
+        snprintf(place->module, sizeof place->module, "%s", x->path);
+        known = level ? known : 0;
     }
     mt_spin_unlock(&m.lock);
     return known;

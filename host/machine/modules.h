@@ -119,6 +119,14 @@ int mt_modules_keeps(uint64_t ip);
 /* For mt_core_engine.locate. */
 int mt_modules_locate(uint64_t ip, struct mt_core_location *place);
 
+/* Collects the call at `ip`, inside the instruction, and those that led to it, innermost first, up to main;
+ * sp, bp: the registers of its function. Returns their number, at least 1. *high caches the end of the stack
+ * that `sp` is on (0 at first), *looked how often it was looked up. */
+unsigned mt_modules_callers(uint64_t ip, uint64_t sp, uint64_t bp, uint64_t *out, unsigned room,
+                            uint64_t *high, unsigned *looked);
+/* For mt_core_engine.frame. */
+int mt_modules_frame(uint64_t ip, unsigned level, struct mt_core_location *place);
+
 /* Makes the variables of the program, now in memory, buffers. */
 void mt_modules_globals(void);
 

@@ -385,7 +385,7 @@ static void on_entry(unsigned vcpu, void *watch)
         t->hand.inside = 0;
         return;
     }
-    mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], ip, args);
+    mt_calls_enter(&t->calls, t->core, watch, r[MT_RSP], r[MT_RBP], ip, args);
     t->hand.inside = 0;
     plugin_hide(vcpu, t);
 }
@@ -625,6 +625,7 @@ static void on_exit_all(qemu_plugin_id_t id, void *arg)
 
 static struct mt_core_engine engine = {.name = "qemu",
                                        .locate = mt_modules_locate,
+                                       .frame = mt_modules_frame,
                                        .plain = mt_elf_variable,
                                        .sequence = mt_sequence,
                                        .spawn = mt_worker_spawn,

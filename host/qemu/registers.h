@@ -6,7 +6,7 @@
 #define MT_HOST_QEMU_REGISTERS_H
 #include "record.h"
 
-enum { MT_RAX = 0, MT_RDX = 2, MT_RSP = 4, MT_RSI = 6, MT_RDI = 7, MT_RIP = 16 };
+enum { MT_RAX = 0, MT_RDX = 2, MT_RSP = 4, MT_RBP = 5, MT_RSI = 6, MT_RDI = 7, MT_RIP = 16 };
 
 /* Called once by each thread at a translated instruction. */
 void mt_registers_attach(struct mt_thread *t, unsigned vcpu);

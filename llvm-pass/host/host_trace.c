@@ -1258,11 +1258,15 @@ static void host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
     mt_shim_location(call, &place);
     if (!place.line)
         return;
-    char *function = mt_shim_demangle(place.function, 0);
+    char *function = mt_shim_demangle(place.function, 0), *into = mt_shim_inlined_into(call), *both = NULL;
+    if (function && into && asprintf(&both, "%s%s", function, into) < 0)
+        both = NULL;
     LLVMValueRef field[] = {mt_private_text(u->module, place.file, ""),
-                            mt_private_text(u->module, function ? function : "", ""),
+                            mt_private_text(u->module, both ? both : "", ""),
                             LLVMConstInt(r->i32, place.line, 0), LLVMConstInt(r->i32, place.column, 0)};
     free(function);
+    free(into);
+    free(both);
     _Static_assert(sizeof(struct mt_host_alloc_location) == 24, "as written here");
     LLVMValueRef g = mt_private_constant(u->module, LLVMConstStructInContext(u->context, field, 4, 0),
                                          "memtrace.host.place");

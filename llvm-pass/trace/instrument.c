@@ -1343,8 +1343,14 @@ static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op,
     if (!*function)
         function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
     const struct mt_asm_strength strength = sites_strength(inst);
+    char *plain = mt_shim_demangle(function, 0), *into = mt_shim_inlined_into(inst), *both = NULL;
+    if (plain && into && *into && asprintf(&both, "%s%s", plain, into) < 0)
+        both = NULL;
+    free(into);
+    if (both)
+        free(plain);
     u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
-                                           .function = mt_shim_demangle(function, 0),
+                                           .function = both ? both : plain,
                                            .variable = sites_variable(&place, op, size, variable),
                                            .line = place.line,
                                            .column = place.column,

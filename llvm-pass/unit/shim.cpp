@@ -93,6 +93,31 @@ void mt_shim_location(LLVMValueRef inst, struct mt_source_location *place)
         place->function = (S->getLinkageName().empty() ? S->getName() : S->getLinkageName()).data();
 }
 
+char *mt_shim_inlined_into(LLVMValueRef inst)
+{
+    const unsigned most = 8;
+    std::string out;
+    unsigned n = 0;
+    auto *I = dyn_cast<Instruction>(unwrap(inst));
+    DILocation *L = I && I->getDebugLoc() ? userPlace(I->getDebugLoc().get()) : nullptr;
+    while (L && (L = L->getInlinedAt()) && n < most) {
+        DISubprogram *S = L->getScope()->getSubprogram();
+        SmallString<256> file = fullPath(L->getFilename(), L->getDirectory());
+        if (mt_is_toolchain_file(file.c_str()))
+            continue;
+        n++;
+        out += "\n";
+        out += file;
+        out += ":" + std::to_string(L->getLine());
+        if (S) { // PTX has mangled names alone
+            char *plain = mt_shim_demangle(S->getName().str().c_str(), 0);
+            out += std::string(" in ") + (plain ? plain : "");
+            free(plain);
+        }
+    }
+    return strdup(out.c_str());
+}
+
 int mt_shim_from_toolchain(LLVMValueRef function)
 {
     DISubprogram *S = unwrap<Function>(function)->getSubprogram();

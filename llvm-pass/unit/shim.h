@@ -16,6 +16,9 @@ struct mt_source_location {
     unsigned line, column;
 };
 void mt_shim_location(LLVMValueRef inst, struct mt_source_location *place);
+/* Returns where the user's function around the instruction is inlined into, innermost first, each
+ * "\nFILE:LINE in FUNCTION", at most eight, none in the toolchain's headers; "" if it is not. To be freed. */
+char *mt_shim_inlined_into(LLVMValueRef inst);
 /* Finds file and line of a function, if known. */
 void mt_shim_function_place(LLVMValueRef function, struct mt_source_location *place);
 /* Returns 1 if the function comes from one of the toolchain's headers (needs debug information). */

@@ -1539,7 +1539,7 @@ MT_ORDER_POINTED_1(by_place, struct mt_alloc_event, id)
 MT_ORDER_POINTED(events_same_call, struct mt_alloc_event,
                  MT_ORDER_TEXT(x->kind, y->kind) MT_ORDER_TEXT(x->name, y->name)
                      MT_ORDER_TEXT(x->file, y->file) MT_ORDER_DIFFER(x, y, line) if (!*x->file)
-                         MT_ORDER_DIFFER(x, y, ip))
+                         MT_ORDER_DIFFER(x, y, ip) MT_ORDER_TEXT(x->callers, y->callers))
 
 static int events_by_call(const void *a, const void *b)
 {

@@ -376,7 +376,7 @@ __attribute__((visibility("default"))) void __mt_python_close(void)
 
 static _Thread_local const struct mt_host_site *pending;
 _Thread_local const struct mt_host_site *mt_host_site_taken;
-const struct mt_host_site *(*_Atomic mt_host_site_ask)(void);
+const struct mt_host_site *(*_Atomic mt_host_site_ask)(const struct mt_host_site *known);
 const char mt_host_code_name[] = "code";
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* in the C library since 2.35 */
@@ -417,9 +417,11 @@ __attribute__((visibility("default"))) void __mt_host_site(const struct mt_host_
 const struct mt_host_site *mt_host_site_take(void)
 {
     const struct mt_host_site *site = mt_host_site_there(pending) ? pending : mt_python_site();
-    const struct mt_host_site *(*code)(void) = site ? NULL : mt_host_site_ask;
+    const struct mt_host_site *(*ask)(const struct mt_host_site *) =
+        python_is(site) ? NULL : mt_host_site_ask;
+    const struct mt_host_site *code = ask ? ask(site) : NULL;
     pending = NULL;
-    site = code ? code() : site;
+    site = code ? code : site;
     mt_host_site_taken = site;
     return site;
 }

@@ -13,16 +13,16 @@ const struct mt_host_site *mt_host_site_take(void);
 const struct mt_host_site *mt_host_site_pending(void);
 /* Returns 1 unless the site's library has been unloaded. Sites outlive their call. */
 int mt_host_site_there(const struct mt_host_site *site);
-/* Call from code without line information: its return address, and those of its callers, as "FILE+0xOFFSET".
- */
-#define MT_SITE_CALLERS 6
+/* A call with its return address, and those of its callers, as "FILE+0xOFFSET". */
+#define MT_SITE_CALLERS 12
 struct mt_host_code {
-    struct mt_host_site site; /* file "", line 0 */
+    struct mt_host_site site; /* file "", line 0 if the code has no line information */
     char *at[1 + MT_SITE_CALLERS];
     unsigned ncallers;
 };
-/* Finds the site of a call without one; returns NULL if unknown. Set for good. */
-extern const struct mt_host_site *(*_Atomic mt_host_site_ask)(void);
+/* Finds the code of a call; known: its site, or NULL. Returns NULL if it is unknown. Set for good, under
+ * MEMTRACE_CHECK. */
+extern const struct mt_host_site *(*_Atomic mt_host_site_ask)(const struct mt_host_site *known);
 extern const char mt_host_code_name[]; /* name in such sites */
 /* Returns the code of such a site, or NULL for other sites. */
 const struct mt_host_code *mt_host_code_of(const struct mt_host_site *site);

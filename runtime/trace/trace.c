@@ -736,10 +736,27 @@ static int trace_is_strong(const struct mt_image_site *s)
     return s->order && mt_rec_space(s->op) <= MT_IN_LOCAL && (s->op & 3) <= MT_STORE;
 }
 
+enum { MOST_INLINED = 16 };
+
+/* Divides a site's function, "name\nFILE:LINE in FUNCTION\n…". `text` is a copy of it. Returns the number of
+ * lines after the name. */
+static size_t trace_inlined(char *text, const char *list[MOST_INLINED])
+{
+    size_t n = 0;
+    for (char *s = text; (s = strchr(s, '\n')) && n < MOST_INLINED; n++) {
+        *s++ = 0;
+        list[n] = s;
+    }
+    return n;
+}
+
 void mt_event_sites(const struct mt_image_head *head, uint32_t base)
 {
     const struct mt_image_site *site = head->sites;
     for (uint32_t i = 0; i < head->nsites && mt_tracing(); i++, site++) {
+        char *text = strchr(site->function, '\n') ? strdup(site->function) : NULL;
+        const char *inlined[MOST_INLINED];
+        const size_t n = text ? trace_inlined(text, inlined) : 0;
         struct mt_site_line s = {.id = base + i,
                                  .line = site->line,
                                  .column = site->column,
@@ -748,9 +765,11 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base)
                                  .scope = (enum mt_scope)site->scope,
                                  .order = (enum mt_order_kind)site->order,
                                  .file = site->file,
-                                 .function = site->function,
+                                 .function = text ? text : site->function,
+                                 .inlined = {inlined, n},
                                  .var = site->variable};
         log_site(&s, site->op);
+        free(text);
     }
     site_tables++;
 }

@@ -62,7 +62,7 @@ NAMED = ("SELECT count(*) FROM transfers a JOIN transfers b USING (src_launch, d
 
 
 # Tables of a comm.json, and what of them it has: all columns, some, or those of some rows.
-OF_COMM = dict.fromkeys("sends samples sampled_launches apart lines variables buffers coalescing coalescing_sites lane_strides reuse reuse_distances footprint sharing shared_lines conflicts false_pairs devices links bounces misses traffic "
+OF_COMM = dict.fromkeys("sends samples sampled_launches apart lines variables buffers coalescing coalescing_sites lane_strides reuse reuse_distances footprint sharing shared_lines conflicts false_pairs devices links bounces misses heap heap_peak traffic "
                         "placement placement_ctas placed".split(), "SELECT * FROM %s")
 OF_COMM.update(launches="SELECT id, kernel, selected FROM %s WHERE selected", allocations="SELECT id, bytes FROM %s WHERE id IN (SELECT allocation FROM traffic)",
                launch_volumes="SELECT launch, kernel, load, store, comm_load, comm_store, from_same_launch, from_earlier_launch, from_same_cta FROM %s",

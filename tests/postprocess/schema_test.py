@@ -86,7 +86,10 @@ def threads(folder):
     """A host program of two threads."""
     path = os.path.join(folder, "threads.mtc")
     host_traces.write(sys.argv[3], path, host_traces.script([
-        {"time": i, "seq": 1, "thread": i & 1, "place": "/a.c:1", "op": "atomic", "addr": 0x100, "size": 8} for i in range(1, 5)]), timed=True)
+        {"time": i, "seq": 1, "thread": i & 1, "place": "/a.c:1", "op": "atomic", "addr": 0x100, "size": 8} for i in range(1, 5)],
+        [{"ev": "stack", "id": 7, "callers": ["/a.c:3 in make", "prog:main"]},
+         {"ev": "alloc", "seq": 1, "id": 0, "base": "0x100", "bytes": 16, "kind": "malloc", "file": "/a.c", "line": 2, "stack": 7},
+         {"ev": "alloc", "seq": 2, "id": 1, "base": "0x200", "bytes": 16, "kind": "calloc", "file": "", "line": 0}]), timed=True)
     return path
 
 

@@ -106,6 +106,23 @@ class ByHand(Case):
         self.assertIn("written and never read", words)
         self.assertIn("never read or written", words)
 
+    def test_heap(self):
+        """Bytes held at the peak and at the end, by line and callers; a freed block counts until its free."""
+        def made(seq, ident, size, stack, kind="malloc"):
+            return dict(alloc(seq, ident, 0x1000 * (ident + 1), size, 5, kind), stack=stack)
+        events = [{"ev": "stack", "id": 3, "callers": ["/src/app.c:9 in a", "/src/app.c:20 in main"]}, {"ev": "stack", "id": 4, "callers": ["/src/app.c:9 in b"]},
+                  made(1, 0, 100, 3), made(2, 1, 50, 4), free(3, 0, 0x1000), made(4, 2, 70, 3), made(5, 3, 10, 0), free(6, 1, 0x2000),
+                  made(7, 4, 8, 4), made(8, 5, 1000000, 3, "mmap")]
+        path = self.trace([at(1, 0, 10, "store", 0x9000, 8)], events)
+        got = self.json(path, "traffic")
+        self.assertEqual(got["heap_peak"], {"bytes": 150, "blocks": 2, "nth": 2, "allocations": 5, "line": "/src/app.c:5"})
+        rows = [[r[k] for k in ("callers", "blocks", "bytes", "peak_blocks", "peak_bytes", "end_blocks", "end_bytes")] for r in got["heap"]]
+        self.assertEqual(rows, [["/src/app.c:9 in a; /src/app.c:20 in main", 2, 170, 1, 100, 1, 70], ["/src/app.c:9 in b", 2, 58, 1, 50, 1, 8],
+                                [None, 1, 10, 0, 0, 1, 10]])
+        said = self.extract("-f", "summary", path)
+        self.assertIn("The heap is largest with 150 B in 2 blocks, after 2 of 5 allocations; most is held by app.c:5 (called from app.c:9 in a, app.c:20 in main): 100 B.", said)
+        self.assertRegex(said, r"leak at \S*app.c:5 \(and 2 more\): an allocation \(70 bytes, .*, called from app.c:9 in a, app.c:20 in main\.")
+
     def test_bounces(self):
         """Two counters in one line, 3 rounds: each hand-over but the first; a flag that one sets and two poll."""
         accesses, time = [], 0

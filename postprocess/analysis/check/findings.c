@@ -79,6 +79,8 @@ static int findings_order(const void *x, const void *y)
     d = d ? d : strcmp(findings_text(a->call), findings_text(b->call));
     if (!d && findings_is_of_kernel(a))
         d = findings_words_order(findings_text(a->words), findings_text(b->words));
+    if (!d && a->kind == MT_FINDING_OF_LEAK) /* blocks are told apart by who asked for them */
+        d = strcmp(findings_text(a->here.stack), findings_text(b->here.stack));
     return d ? d : strcmp(findings_text(a->error), findings_text(b->error));
 }
 
@@ -160,11 +162,34 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
 {
     into->count += x->count;
+    into->total += x->total;
     if (!x->launch)
         into->launches += x->launches;
     else if (x->launch != into->launch)
         into->launches++;
     into->launch = x->launch;
+}
+
+static int findings_larger(const void *x, const void *y)
+{
+    const struct mt_finding *a = x, *b = y;
+    return a->total != b->total ? (a->total < b->total ? 1 : -1) : findings_whole_order(a, b);
+}
+
+/* Puts the leaks, among themselves, into the order of their bytes, most first. */
+static void findings_leaks_by_bytes(struct mt_findings *f)
+{
+    struct mt_finding *leaks = malloc((f->count + 1) * sizeof *leaks);
+    size_t n = 0;
+    for (size_t i = 0; leaks && i < f->count; i++)
+        if (f->list[i].kind == MT_FINDING_OF_LEAK)
+            leaks[n++] = f->list[i];
+    if (n)
+        qsort(leaks, n, sizeof *leaks, findings_larger);
+    for (size_t i = 0, k = 0; i < f->count && k < n; i++)
+        if (f->list[i].kind == MT_FINDING_OF_LEAK)
+            f->list[i] = leaks[k++];
+    free(leaks);
 }
 
 void mt_findings_finish(struct mt_findings *f)
@@ -179,6 +204,7 @@ void mt_findings_finish(struct mt_findings *f)
             f->list[n++] = f->list[i];
         }
     f->count = n;
+    findings_leaks_by_bytes(f);
 }
 
 const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n)
@@ -200,7 +226,8 @@ static int findings_own(struct mt_findings *f, const char **text)
 static int findings_own_side(struct mt_findings *f, struct mt_finding_side *s)
 {
     s->callers = NULL;
-    return findings_own(f, &s->file) | findings_own(f, &s->at) | findings_own(f, &s->op);
+    return findings_own(f, &s->stack) | findings_own(f, &s->file) | findings_own(f, &s->at) |
+           findings_own(f, &s->op);
 }
 
 static int findings_own_alloc(struct mt_findings *f, const struct mt_alloc_event **alloc)
@@ -209,14 +236,15 @@ static int findings_own_alloc(struct mt_findings *f, const struct mt_alloc_event
     if (!*alloc)
         return 0;
     a = **alloc;
-    a.callers = "";
+    if (!a.stack)
+        a.callers = "";
     if (mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0)
         copy = malloc(sizeof *copy);
     if (!copy)
         return -1;
     f->texts[f->ntexts++] = (char *)copy;
     int rc = findings_own(f, &a.kind) | findings_own(f, &a.name) | findings_own(f, &a.file) |
-             findings_own(f, &a.at);
+             findings_own(f, &a.at) | findings_own(f, &a.callers);
     *copy = a;
     *alloc = copy;
     return rc;
@@ -230,8 +258,8 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
         const char **texts[] = {&x.kernel, &x.var, &x.other_kernel, &x.side, &x.words, &x.call, &x.error};
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
             rc |= findings_own(f, texts[k]);
-        rc |=
-            findings_own_side(f, &x.here) | findings_own_side(f, &x.other) | findings_own_alloc(f, &x.alloc);
+        rc |= findings_own_side(f, &x.here) | findings_own_side(f, &x.other) |
+              findings_own_side(f, &x.launched) | findings_own_alloc(f, &x.alloc);
         x.launch = 0; /* `launches` is counted already */
         rc = rc == 0 ? mt_findings_add(f, &x) : -1;
     }
@@ -311,6 +339,22 @@ static enum mt_finding_kind collect_kind(const struct mt_check_event *e)
     return i < WHYS ? whys[i].kind : MT_FINDING_KINDS;
 }
 
+void mt_finding_launched(struct mt_finding *x, const struct mt_launch_event *l)
+{
+    if (l)
+        x->launched = (struct mt_finding_side){
+            .file = l->file, .line = l->line, .at = l->at, .callers = l->callers, .op = ""};
+}
+
+/* Returns the launch with this number of its call, or NULL. */
+static const struct mt_launch_event *collect_launch_of(const struct mt_companion *c, uint64_t seq)
+{
+    for (size_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].seq == seq)
+            return &c->launches[i];
+    return NULL;
+}
+
 static int collect_check(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
                          const struct mt_check_event *e)
 {
@@ -323,6 +367,7 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
                            .var = site ? site->var : "",
                            .here = {.file = e->file,
                                     .at = site ? site->at : "",
+                                    .stack = site ? site->inlined : NULL,
                                     .op = e->op,
                                     .line = e->line,
                                     .cta = {e->cta[0], e->cta[1], e->cta[2]},
@@ -336,6 +381,7 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
                            .side = collect_side(e),
                            .distance = e->distance,
                            .words = e->near};
+    mt_finding_launched(&x, collect_launch_of(c, e->launch));
     return mt_findings_add(f, &x);
 }
 
@@ -528,6 +574,7 @@ static struct mt_finding_side collect_side_of(const struct mt_site_event *site, 
 {
     return (struct mt_finding_side){.file = site ? site->file : "",
                                     .at = site ? site->at : "",
+                                    .stack = site ? site->inlined : NULL,
                                     .line = site ? site->line : 0,
                                     .op = site && *site->op ? site->op : ops[type & 3]};
 }
@@ -581,6 +628,7 @@ static struct mt_finding collect_hazard(const struct mt_hazard *h, const struct 
                            .other = collect_side_of(site[!here], h->type[!here]),
                            .alloc = global ? collect_buffer(buffers, h->event, h->address) : NULL,
                            .narrow = h->narrow};
+    mt_finding_launched(&y, h->event);
     collect_cta(&y.here, h->cta[here]);
     collect_cta(&y.other, h->cta[!here]);
     if (h->known) {

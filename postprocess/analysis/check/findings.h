@@ -34,7 +34,9 @@ extern const char *const mt_finding_levels[];                      /* "error", "
 struct mt_finding_side {
     const char *file, *at; /* at: location in machine code, or in a module of the program */
     const char *callers;   /* callers of `at`, one per line; NULL: not known */
-    const char *op;        /* "load", "store", "atomic" */
+    const char *stack; /* who led to the place, innermost first: "app.cu:12 in make", one per line; NULL: not
+                        * known. Of an access in a kernel: what its function is inlined into */
+    const char *op;    /* "load", "store", "atomic" */
     uint64_t line;
     uint64_t cta[3], thread[3];
     int known; /* 1: cta is known, 2: cta and thread are */
@@ -48,7 +50,10 @@ struct mt_finding {
     uint64_t count;    /* number of accesses, words (races), calls, copies, or unused bytes */
     uint64_t launches; /* number of launches with the finding */
     uint64_t launch;   /* number of the launch, from 1: counted in `launches` by the list; 0: it is given */
-    const struct mt_alloc_event *alloc; /* allocation near the access, or NULL */
+    struct mt_finding_side launched;    /* call that launched the kernel */
+    uint64_t total;                     /* bytes of all blocks, if the finding is about blocks */
+    const struct mt_alloc_event *alloc; /* allocation near the access, or NULL. Its `callers` are a stack if
+                                         * its `stack` is not 0 */
     const char *side;                   /* position relative to `alloc` ("after", "before", "freed" …) */
     uint64_t distance;                  /* bytes between the access and `alloc` */
     const char *words;                  /* explanation from the runtime */
@@ -95,6 +100,8 @@ int mt_check_events(struct mt_findings *f, struct mt_source *s);
 /* Adds races; buffers: finds the allocation of an address. */
 int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_source *s,
                    struct mt_buffers *buffers);
+/* Sets the launch of a finding. l: NULL is allowed */
+void mt_finding_launched(struct mt_finding *x, const struct mt_launch_event *l);
 /* Removes uninitialised reads that a race explains as too early. Returns 0, or -1 without memory. */
 int mt_check_early(struct mt_findings *f);
 

@@ -555,6 +555,7 @@ static int unwritten_report(struct mt_unwritten *u, const struct mt_unwritten_wo
                           : mt_onchip_variable(s),
         .here = {.file = s ? s->file : "",
                  .at = s ? s->at : "",
+                 .stack = s ? s->inlined : NULL,
                  .op = unwritten_ops[w->type & 3],
                  .line = s ? s->line : 0,
                  .cta = {w->cta >> 32, w->cta >> 16 & 0xffff, w->cta & 0xffff},
@@ -572,6 +573,7 @@ static int unwritten_report(struct mt_unwritten *u, const struct mt_unwritten_wo
         f.here.thread[1] = thread / x % y;
         f.here.thread[2] = thread / x / y;
     }
+    mt_finding_launched(&f, u->launch);
     return mt_findings_add(u->findings, &f);
 }
 
@@ -1622,7 +1624,10 @@ static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, cons
                            .here = {.file = a->file, .line = a->line, .at = a->at, .callers = a->callers},
                            .count = 1,
                            .size = a->bytes,
+                           .total = a->bytes,
                            .alloc = a};
+    if (a->stack) /* of a host program: its lines are known */
+        f.here.stack = a->callers;
     return mt_findings_add(m->findings, &f);
 }
 

@@ -67,6 +67,7 @@ struct opened {
     struct mt_elf *elf;
     const char *stub;         /* kernel of the previous address, if that was in a kernel's stub; or NULL */
     struct mt_pairmap allocs; /* allocations whose lines were looked up */
+    int trusted;              /* 1: files may be opened */
 };
 
 static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
@@ -111,15 +112,30 @@ static const char *place_stub(const char *function)
     return at ? at + strlen(begin) : NULL;
 }
 
-/* Finds the innermost line, also of inlined functions, that is not in CUDA's headers nor, with `stub`, in a
- * function named like a kernel. */
-static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_elf_location *l)
+/* Returns 1 for the function with a kernel's name that calls its stub. */
+static int place_is_kernel(const char *function, const char *stub)
 {
+    char one[512], other[512];
+    return function && stub &&
+           (strncmp(stub, function, strlen(function)) == 0 ||
+            strcmp(mt_undecorate(function, one, sizeof one), mt_undecorate(stub, other, sizeof other)) == 0);
+}
+
+/* Finds the innermost line, also of inlined functions, that is not in CUDA's headers, nor in a kernel's stub
+ * or the function that calls it. stub: of the calls further in, or NULL. */
+static int place_line(struct mt_elf *elf, uint64_t address, const char *stub, struct mt_elf_location *l)
+{
+    struct mt_elf_location next;
     const char *function = NULL;
     int rc = mt_elf_line(elf, address, l);
-    for (unsigned level = 0; rc == 0 && (stub || place_is_toolkit(l->file)); level++) {
-        rc = mt_elf_inlined(elf, address, level, l, &function);
-        stub = place_stub(function) != NULL;
+    for (unsigned level = 0; rc == 0; level++) {
+        rc = mt_elf_inlined(elf, address, level, &next, &function);
+        if (rc != 0)
+            function = mt_elf_function(elf, address);
+        if (!place_is_toolkit(l->file) && !place_stub(function) && !place_is_kernel(function, stub))
+            return 0;
+        stub = place_stub(function) ? place_stub(function) : stub;
+        *l = next;
     }
     return rc;
 }
@@ -128,7 +144,7 @@ static int place_line(struct mt_elf *elf, uint64_t address, int stub, struct mt_
 static int place_is_own(const char *function, const char *stub)
 {
     return function && !place_is_wrapper(function) && strcmp(function, "_start") != 0 &&
-           !(stub && strncmp(stub, function, strlen(function)) == 0);
+           !place_is_kernel(function, stub);
 }
 
 /* Looks up "path+0x12". Returns 0, -1 if it is unknown, or 1 for a kernel's stub. *own is 1 in a function of
@@ -146,7 +162,7 @@ static int check_place_of(struct mt_findings *f, struct opened *o, const char *a
     *own = place_is_own(function, stub);
     if ((o->stub = place_stub(function)))
         return 1;
-    if (!elf || place_line(elf, address, stub != NULL, &l) != 0 || !l.line)
+    if (!elf || place_line(elf, address, stub, &l) != 0 || !l.line)
         return -1;
     snprintf(path, sizeof path, "%s%s%s", l.folder, *l.folder ? "/" : "", l.file);
     if (!(side->file = mt_findings_text(f, path, strlen(path))))
@@ -179,42 +195,148 @@ static void place_find(struct mt_findings *f, struct opened *o, struct mt_findin
         s->at = own;
 }
 
-/* Returns a copy of an allocation with its line, made once for each. */
+/* ---- call stacks ---- */
+
+enum { STACK_LINES = 16 };
+
+struct place_stack { /* a text of findings.h that is being made */
+    struct mt_findings *findings;
+    char *text;
+    size_t size;
+    FILE *f;
+    unsigned lines;
+    struct mt_finding_side *side;
+    const char *stub; /* the last stub of a kernel that was passed over */
+    int passed;       /* 1: the line of the call itself was seen, so what follows are its callers */
+    int ended;
+};
+
+static int place_is_last(const char *function)
+{
+    return function && (strcmp(function, "main") == 0 || strcmp(function, "_start") == 0 ||
+                        strncmp(function, "__libc_start", 12) == 0);
+}
+
+/* Adds a frame; l: NULL if its line is not known. */
+static void place_frame(struct place_stack *s, const struct mt_elf_location *l, const char *function)
+{
+    char path[4096] = "", room[512];
+    const char *plain = function ? mt_undecorate(function, room, sizeof room) : "";
+    if (place_stub(function) || place_is_kernel(function, s->stub)) {
+        s->stub = place_stub(function) ? place_stub(function) : s->stub;
+        return;
+    }
+    if ((l && place_is_toolkit(l->file)) || (!l && place_is_wrapper(function)))
+        return;
+    if (l)
+        snprintf(path, sizeof path, "%s%s%s", l->folder, *l->folder ? "/" : "", l->file);
+    s->ended = place_is_last(function) || s->lines == STACK_LINES || (!*path && !*plain);
+    if (!s->passed) { /* the call itself */
+        s->passed = 1;
+        if (s->stub && *path && (s->side->file = mt_findings_text(s->findings, path, strlen(path))))
+            s->side->line = l->line; /* a stub's place is the kernel's */
+        return;
+    }
+    s->lines++;
+    if (*path)
+        fprintf(s->f, "%s%s:%u%s%s", s->lines > 1 ? "\n" : "", path, l->line, *plain ? " in " : "", plain);
+    else if (*plain)
+        fprintf(s->f, "%s%s", s->lines > 1 ? "\n" : "", plain);
+}
+
+/* Adds the frames at an address: the inlined functions around it, then the function itself. */
+static void place_frames(struct place_stack *s, struct opened *o, const char *at)
+{
+    const char *plus = strrchr(at, '+'), *function = NULL, *outer = NULL;
+    struct mt_elf *elf = plus ? place_open(o, at, (size_t)(plus - at)) : NULL;
+    const uint64_t address = elf ? strtoull(plus + 1, NULL, 16) - 1 : 0; /* the call is before it */
+    struct mt_elf_location l, next;
+    int known = elf && mt_elf_line(elf, address, &l) == 0 && l.line;
+    for (unsigned level = 0; elf && !s->ended; level++) {
+        int inlined = mt_elf_inlined(elf, address, level, &next, &function) == 0;
+        outer = inlined ? function : mt_elf_function(elf, address);
+        place_frame(s, known ? &l : NULL, outer);
+        if (!inlined)
+            return;
+        l = next;
+        known = l.line != 0;
+    }
+    s->ended |= !elf;
+}
+
+/* Finds the callers of a call; its own line is not one of them. */
+static void place_stack(struct mt_findings *f, struct opened *o, struct mt_finding_side *side)
+{
+    struct place_stack s = {.findings = f, .side = side};
+    const char *next = side->callers;
+    char at[4096];
+    if (!side->at || !*side->at || !next || !strstr(side->at, "+0x"))
+        return;
+    if (!(s.f = open_memstream(&s.text, &s.size)))
+        return;
+    for (const char *now = side->at; now && !s.ended; now = *next ? next : NULL) {
+        size_t n = strcspn(now, "\n");
+        snprintf(at, sizeof at, "%.*s", (int)n, now);
+        place_frames(&s, o, at);
+        next += now == side->at ? 0 : n;
+        next += strspn(next, "\n");
+    }
+    if (fclose(s.f) == 0 && s.lines)
+        side->stack = mt_findings_text(f, s.text, s.size);
+    free(s.text);
+}
+
+/* Finds line and callers of a call. */
+static void place_call(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
+{
+    const int known = s->file && *s->file;
+    if (o->trusted && !s->stack)
+        place_stack(f, o, s);
+    if (o->trusted)
+        place_find(f, o, s);
+    if (known && s->at && *s->at == '/') /* its address is for the stack alone */
+        s->at = "";
+}
+
+/* Returns a copy of an allocation with its line and callers, made once for each. */
 static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct opened *o,
                                                 const struct mt_alloc_event *a)
 {
     struct mt_finding_side s = {.file = a->file, .at = a->at, .callers = a->callers};
-    uint64_t *made = *a->file || !a->at || !*a->at || !a->callers
+    uint64_t *made = !a->at || !*a->at || !a->callers || a->stack
                          ? NULL
                          : mt_pairmap_get(&o->allocs, (uint64_t)(uintptr_t)a, 0, 0);
     if (!made || *made)
         return made ? (const struct mt_alloc_event *)(uintptr_t)*made : a;
-    place_find(f, o, &s);
+    s.line = a->line;
+    place_call(f, o, &s);
     struct mt_alloc_event with = *a;
     with.file = s.file;
     with.line = s.line;
     with.at = s.at;
-    const char *copy =
-        *s.file || s.at != a->at ? mt_findings_text(f, (const char *)&with, sizeof with) : NULL;
+    with.callers = s.stack ? s.stack : "";
+    with.stack = s.stack != NULL;
+    const char *copy = mt_findings_text(f, (const char *)&with, sizeof with);
     *made = (uint64_t)(uintptr_t)(copy ? (const void *)copy : a);
     return (const struct mt_alloc_event *)(uintptr_t)*made;
 }
 
-/* Finds lines of calls of which only the address is known. */
-static void check_places(struct mt_findings *f)
+/* Finds lines and callers of calls; ran: 0 for a trace that names files which cannot be trusted. */
+static void check_places(struct mt_findings *f, int ran)
 {
-    struct opened o = {0};
+    struct opened o = {.trusted = ran};
     for (size_t i = 0; i < f->count; i++) {
         struct mt_finding *x = &f->list[i];
-        place_find(f, &o, &x->here);
-        place_find(f, &o, &x->other);
-        x->alloc = x->alloc ? place_alloc(f, &o, x->alloc) : NULL;
+        place_call(f, &o, &x->here);
+        place_call(f, &o, &x->other);
+        place_call(f, &o, &x->launched);
+        x->alloc = x->alloc && ran ? place_alloc(f, &o, x->alloc) : x->alloc;
     }
     mt_pairmap_free(&o.allocs);
     free(o.path);
 }
 #else
-void check_places(struct mt_findings *f)
+static void check_places(struct mt_findings *f, int ran)
 {
 }
 #endif
@@ -516,8 +638,7 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
     if (rc != 0)
         return mt_cli_fail("%s", NO_MEMORY);
     read_choose(f, choice);
-    if (ran)
-        check_places(f);
+    check_places(f, ran);
     mt_findings_finish(f);
     return code;
 }

@@ -24,6 +24,54 @@ static void json_given(struct mt_json *j, const char *key, const char *value)
         mt_json_text(j, key, value);
 }
 
+/* ---- call stacks: texts of findings.h, a frame a line ---- */
+
+struct frame {
+    char file[PATH_MAX], function[600]; /* "": not known */
+    uint64_t line;
+};
+
+/* Takes the next frame of *stack. Returns 0 at the end. */
+static int frames_next(const char **stack, struct frame *out)
+{
+    const char *s = *stack;
+    if (!s || !*s)
+        return 0;
+    const size_t n = strcspn(s, "\n");
+    char text[PATH_MAX + 700];
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), s);
+    *stack = s + n + (s[n] != 0);
+    *out = (struct frame){.line = 0};
+    char *in = strstr(text, " in "), *colon = in ? in : text + strlen(text);
+    while (colon > text && colon[-1] >= '0' && colon[-1] <= '9')
+        colon--;
+    if (colon > text && colon[-1] == ':' && *colon >= '0' && *colon <= '9') {
+        out->line = strtoull(colon, NULL, 10);
+        snprintf(out->file, sizeof out->file, "%.*s", (int)(colon - text - 1), text);
+        snprintf(out->function, sizeof out->function, "%s", in ? in + 4 : "");
+    } else {
+        snprintf(out->function, sizeof out->function, "%.599s", text);
+    }
+    return 1;
+}
+
+static void json_stack(struct mt_json *j, const char *stack)
+{
+    struct frame f;
+    if (!stack || !*stack)
+        return;
+    mt_json_array(j, "stack", 0);
+    while (frames_next(&stack, &f)) {
+        mt_json_object(j, NULL, 1);
+        json_given(j, "file", f.file);
+        if (*f.file)
+            mt_json_u64(j, "line", f.line);
+        json_given(j, "function", f.function);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
 static void json_side(struct mt_json *j, const struct mt_finding_side *s)
 {
     json_given(j, "file", s->file);
@@ -35,6 +83,7 @@ static void json_side(struct mt_json *j, const struct mt_finding_side *s)
         mt_json_numbers(j, "cta", 3, s->cta);
     if (s->known == 2)
         mt_json_numbers(j, "thread", 3, s->thread);
+    json_stack(j, s->stack);
 }
 
 static void json_alloc(struct mt_json *j, const struct mt_finding *x)
@@ -50,7 +99,21 @@ static void json_alloc(struct mt_json *j, const struct mt_finding *x)
     json_given(j, "side", x->side);
     if (x->side && *x->side)
         mt_json_u64(j, "distance", x->distance);
+    if (x->alloc->stack)
+        json_stack(j, x->alloc->callers);
     mt_json_end(j);
+}
+
+/* Returns 1 if the place of the finding is that of its allocation. */
+static int finding_is_of_blocks(const struct mt_finding *x)
+{
+    return x->kind == MT_FINDING_OF_LEAK || x->kind == MT_FINDING_OF_UNUSED ||
+           x->kind == MT_FINDING_OF_UNREAD;
+}
+
+static int finding_knows_launch(const struct mt_finding *x)
+{
+    return (x->launched.file && *x->launched.file) || (x->launched.at && *x->launched.at);
 }
 
 static char *finding_sentence(const struct mt_finding *f);
@@ -71,6 +134,13 @@ static int json_finding(struct mt_json *j, const struct mt_finding *x)
     mt_json_u64(j, "count", x->count);
     if (x->launches)
         mt_json_u64(j, "launches", x->launches);
+    if (x->total)
+        mt_json_u64(j, "total", x->total);
+    if (finding_knows_launch(x)) {
+        mt_json_object(j, "launched", 0);
+        json_side(j, &x->launched);
+        mt_json_end(j);
+    }
     if (x->alloc)
         json_alloc(j, x);
     if (x->other.op) {
@@ -179,6 +249,71 @@ static int sarif_place(struct mt_json *j, const char *key, const struct mt_findi
     return uri ? 0 : -1;
 }
 
+/* Writes one place of a stack. */
+static int sarif_frame(struct mt_json *j, const struct frame *f)
+{
+    char *uri = *f->file ? sarif_uri(f->file) : NULL;
+    mt_json_object(j, NULL, 1);
+    mt_json_object(j, "location", 1);
+    if (uri) {
+        mt_json_object(j, "physicalLocation", 1);
+        mt_json_object(j, "artifactLocation", 1);
+        mt_json_text(j, "uri", uri);
+        mt_json_end(j);
+        mt_json_object(j, "region", 1);
+        mt_json_u64(j, "startLine", f->line ? f->line : 1);
+        mt_json_end(j);
+        mt_json_end(j);
+    }
+    if (*f->function) {
+        mt_json_array(j, "logicalLocations", 1);
+        mt_json_object(j, NULL, 1);
+        mt_json_text(j, "fullyQualifiedName", f->function);
+        mt_json_end(j);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+    mt_json_end(j);
+    free(uri);
+    return *f->file && !uri ? -1 : 0;
+}
+
+/* Writes a stack: the place itself, if it has a line, and what led to it. */
+static int sarif_stack(struct mt_json *j, const char *what, const char *file, uint64_t line,
+                       const char *stack)
+{
+    struct frame f = {.line = line};
+    int rc = 0;
+    mt_json_object(j, NULL, 0);
+    sarif_message(j, "message", what);
+    mt_json_array(j, "frames", 0);
+    snprintf(f.file, sizeof f.file, "%s", file ? file : "");
+    if (*f.file)
+        rc = sarif_frame(j, &f);
+    while (rc == 0 && frames_next(&stack, &f))
+        rc = sarif_frame(j, &f);
+    mt_json_end(j);
+    mt_json_end(j);
+    return rc;
+}
+
+static int sarif_stacks(struct mt_json *j, const struct mt_finding *x)
+{
+    const struct mt_alloc_event *a = x->alloc && x->alloc->stack ? x->alloc : NULL;
+    int rc = 0, here = x->here.stack && *x->here.stack, launch = finding_knows_launch(x);
+    if (!here && !launch && !a)
+        return 0;
+    mt_json_array(j, "stacks", 0);
+    if (here)
+        rc = sarif_stack(j, "the place itself", x->here.file, x->here.line, x->here.stack);
+    if (rc == 0 && launch)
+        rc = sarif_stack(j, "launched", x->launched.file, x->launched.line, x->launched.stack);
+    if (rc == 0 && a && !finding_is_of_blocks(x))
+        rc = sarif_stack(j, "allocated", a->file, a->line, a->callers);
+    mt_json_end(j);
+    return rc;
+}
+
 static int sarif_result(struct mt_json *j, const struct mt_finding *x)
 {
     char *sentence = finding_sentence(x);
@@ -189,6 +324,7 @@ static int sarif_result(struct mt_json *j, const struct mt_finding *x)
     sarif_message(j, "message", sentence);
     int rc = sarif_place(j, "locations", &x->here);
     rc = rc == 0 ? sarif_place(j, "relatedLocations", &x->other) : rc;
+    rc = rc == 0 ? sarif_stacks(j, x) : rc;
     mt_json_end(j);
     free(sentence);
     return sentence ? rc : -1;
@@ -254,6 +390,54 @@ static void text_colour(FILE *f, int colours, const char *code)
 }
 
 static char *finding_place(const struct mt_finding_side *s);
+static const char *words_below_here(const char *file);
+
+enum { MOST_FRAMES = 6 }; /* lines of one stack in a terminal */
+
+static void text_frame(FILE *f, const char *what, const struct frame *x)
+{
+    fprintf(f, "    %s ", what);
+    if (*x->file) {
+        mt_text_put(f, words_below_here(x->file));
+        fprintf(f, ":%" PRIu64 "%s", x->line, *x->function ? " in " : "");
+    }
+    mt_text_put(f, x->function);
+    fputc('\n', f);
+}
+
+static void text_stack(FILE *f, const char *what, const char *stack)
+{
+    struct frame x;
+    unsigned n = 0, more = 0;
+    while (frames_next(&stack, &x))
+        if (n++ < MOST_FRAMES)
+            text_frame(f, what, &x);
+        else
+            more++;
+    if (more)
+        fprintf(f, "    … %u more\n", more);
+}
+
+/* Writes who led to the place, to the launch and to the allocation. */
+static void text_stacks(FILE *f, const struct mt_finding *x)
+{
+    const struct mt_alloc_event *a = x->alloc && x->alloc->stack && *x->alloc->callers ? x->alloc : NULL;
+    struct frame launch = {.line = x->launched.line};
+    text_stack(f, finding_knows_launch(x) ? "inlined into" : "called from", x->here.stack);
+    if (finding_knows_launch(x)) {
+        snprintf(launch.file, sizeof launch.file, "%s", x->launched.file ? x->launched.file : "");
+        snprintf(launch.function, sizeof launch.function, "%s", *launch.file ? "" : x->launched.at);
+        text_frame(f, "launched at", &launch);
+        text_stack(f, "  called from", x->launched.stack);
+    }
+    if (a && !finding_is_of_blocks(x)) {
+        struct frame at = {.line = a->line};
+        snprintf(at.file, sizeof at.file, "%s", a->file);
+        snprintf(at.function, sizeof at.function, "%s", *at.file ? "" : a->at);
+        text_frame(f, "allocated at", &at);
+        text_stack(f, "  called from", a->callers);
+    }
+}
 
 static int text_line(FILE *f, const struct mt_finding *x, int colours)
 {
@@ -269,6 +453,7 @@ static int text_line(FILE *f, const struct mt_finding *x, int colours)
         text_colour(f, colours, "0");
         mt_text_put(f, sentence);
         fputc('\n', f);
+        text_stacks(f, x);
     }
     int rc = place && sentence ? 0 : -1;
     free(place);
@@ -560,10 +745,13 @@ static void words_use(FILE *f, const struct mt_finding *x)
     findings_out_words_alloc(f, x->alloc);
     fputs(what[x->kind], f);
     if (x->count > 1)
-        fprintf(f, " (and %" PRIu64 " more %s)", x->count - 1,
+        fprintf(f, " (and %" PRIu64 " more %s", x->count - 1,
                 x->here.file && *x->here.file ? "from this line"
                 : x->here.at && *x->here.at   ? "from this call"
                                               : "without a known line");
+    if (x->count > 1 && x->kind == MT_FINDING_OF_LEAK)
+        fprintf(f, ", %" PRIu64 " bytes in total", x->total);
+    fputs(x->count > 1 ? ")" : "", f);
 }
 
 static void words_copies(FILE *f, const struct mt_finding *x)
@@ -648,9 +836,20 @@ static char *finding_place(const struct mt_finding_side *s)
  * is its size, all others are equal. */
 static uint64_t words_weight(const struct mt_finding *x)
 {
-    int use =
-        x->kind == MT_FINDING_OF_LEAK || x->kind == MT_FINDING_OF_UNUSED || x->kind == MT_FINDING_OF_UNREAD;
-    return use ? x->size : 0;
+    return finding_is_of_blocks(x) ? x->total : 0;
+}
+
+/* Writes the innermost callers: ", called from FILE:LINE in FUNCTION, …". */
+static void words_callers(FILE *f, const char *stack)
+{
+    struct frame x;
+    for (unsigned n = 0; n < 3 && frames_next(&stack, &x); n++) {
+        fputs(n ? ", " : ", called from ", f);
+        const char *slash = strrchr(x.file, '/');
+        if (*x.file)
+            fprintf(f, "%s:%" PRIu64 "%s", slash ? slash + 1 : x.file, x.line, *x.function ? " in " : "");
+        fputs(x.function, f);
+    }
 }
 
 static int words_first(const struct mt_finding *x, size_t more,
@@ -664,7 +863,9 @@ static int words_first(const struct mt_finding *x, size_t more,
                 strcmp(place, "?") == 0 ? "" : place);
         if (more)
             fprintf(w.f, " (and %zu more)", more);
-        fprintf(w.f, ": %s.", words);
+        fprintf(w.f, ": %s", words);
+        words_callers(w.f, x->launched.file ? NULL : x->here.stack);
+        fputc('.', w.f);
     }
     char *text = words_end(&w);
     int rc = text ? say(arg, rule->level != MT_FINDING_HINT, text) : -1;

@@ -1,4 +1,5 @@
 /* Results of host programs: cache misses, transfers of cache lines between threads, bytes by source line. */
+#define _GNU_SOURCE
 #include "summary.h"
 #include "memtrace/order.h"
 
@@ -119,6 +120,221 @@ const char mt_bounces_sentences[] =
     "b.times), "
     "mark(place(from_file, from_line), from_file || ':' || from_line), mark(place(to_file, to_line), to_file "
     "|| ':' || to_line)) FROM t, top, b WHERE b.times";
+
+/* ---- Heap of a host program: who holds it when it is largest, and at the end ---- */
+
+static void heap_place(struct mt_tuples *w, const struct mt_alloc_event *a)
+{
+    char place[MT_TUPLES_FILE];
+    snprintf(place, sizeof place, "%s:%llu", a->file, (unsigned long long)a->line);
+    mt_tuples_place(w, *a->file ? place : "?");
+}
+
+struct heap_row {
+    const struct mt_alloc_event *first;
+    uint64_t blocks, bytes, peak_blocks, peak_bytes, end_blocks, end_bytes;
+};
+
+struct heap_event {
+    uint64_t seq;
+    const struct mt_alloc_event *a;
+    int freed;
+};
+
+struct heap {
+    struct heap_row *rows; /* by index of the first allocation of a call; blocks 0: none */
+    struct heap_event *events;
+    const struct mt_alloc_event *at; /* allocation that reaches the peak; NULL: there is none */
+    uint64_t bytes, blocks, nth, allocations;
+    size_t nevents, n; /* n: of rows, in the order of the output at the end */
+};
+
+static int heap_has(const struct mt_alloc_event *a)
+{
+    static const char *const kinds[] = {"malloc", "calloc", "realloc", "memalign", "new"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (a->first && strcmp(a->kind, kinds[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static void heap_free(struct heap *h)
+{
+    if (h) {
+        free(h->rows);
+        free(h->events);
+    }
+    free(h);
+}
+
+MT_ORDER_2(heap_by_seq, struct heap_event, seq, freed)
+
+/* Follows the bytes held; *peak gets the number of events up to the moment of most. */
+static void heap_sweep(struct heap *h, size_t *peak)
+{
+    uint64_t bytes = 0, blocks = 0, nth = 0;
+    for (size_t i = 0; i < h->nevents; i++) {
+        const struct heap_event *e = &h->events[i];
+        bytes += e->freed ? 0 - e->a->bytes : e->a->bytes;
+        blocks += e->freed ? UINT64_MAX : 1;
+        nth += !e->freed;
+        if (!e->freed && bytes > h->bytes) {
+            h->bytes = bytes;
+            h->blocks = blocks;
+            h->nth = nth;
+            h->at = e->a;
+            *peak = i + 1;
+        }
+    }
+    h->allocations = nth;
+}
+
+MT_ORDER_BY(heap_by_bytes, struct heap_row,
+            MT_ORDER_DIFFER(y, x, peak_bytes) MT_ORDER_DIFFER(y, x, end_bytes) MT_ORDER_DIFFER(y, x, bytes)
+                MT_ORDER_DIFFER(x, y, first->id))
+
+static void heap_count(struct heap *h, const struct mt_alloc_event *allocs, size_t n, size_t peak)
+{
+    for (size_t i = 0; i < h->nevents; i++) {
+        const struct mt_alloc_event *a = h->events[i].a;
+        struct heap_row *r = &h->rows[a->first - 1];
+        if (h->events[i].freed) {
+            r->peak_blocks -= i < peak;
+            r->peak_bytes -= i < peak ? a->bytes : 0;
+            continue;
+        }
+        r->first = &allocs[a->first - 1];
+        r->blocks++;
+        r->bytes += a->bytes;
+        r->peak_blocks += i < peak;
+        r->peak_bytes += i < peak ? a->bytes : 0;
+        r->end_blocks += a->free_seq == MT_SEQ_NONE;
+        r->end_bytes += a->free_seq == MT_SEQ_NONE ? a->bytes : 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (h->rows[i].blocks)
+            h->rows[h->n++] = h->rows[i];
+}
+
+/* Returns NULL without memory. */
+static struct heap *heap_of(const struct mt_locality *m)
+{
+    struct heap *h = calloc(1, sizeof *h);
+    size_t peak = 0;
+    if (h) {
+        h->rows = calloc(m->nallocs + 1, sizeof *h->rows);
+        h->events = malloc((2 * m->nallocs + 1) * sizeof *h->events);
+    }
+    if (!h || !h->rows || !h->events) {
+        heap_free(h);
+        return NULL;
+    }
+    for (size_t i = 0; i < m->nallocs; i++) {
+        const struct mt_alloc_event *a = &m->allocs[i];
+        if (!heap_has(a))
+            continue;
+        h->events[h->nevents++] = (struct heap_event){a->seq, a, 0};
+        if (a->free_seq != MT_SEQ_NONE)
+            h->events[h->nevents++] = (struct heap_event){a->free_seq, a, 1};
+    }
+    qsort(h->events, h->nevents, sizeof *h->events, heap_by_seq);
+    heap_sweep(h, &peak);
+    heap_count(h, m->allocs, m->nallocs, peak);
+    qsort_r(h->rows, h->n, sizeof *h->rows, heap_by_bytes, NULL);
+    return h;
+}
+
+static void heap_end(struct mt_rowset *x)
+{
+    heap_free(x->data);
+}
+
+static void heap_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct heap *h = x->data;
+    const struct heap_row *r = &h->rows[i];
+    char text[MT_TUPLES_FILE];
+    size_t n = 0;
+    for (const char *s = r->first->callers; s && *s && n + 3 < sizeof text; s++) {
+        text[n++] = *s == '\n' ? ';' : *s;
+        if (*s == '\n')
+            text[n++] = ' ';
+    }
+    text[n] = 0;
+    mt_tuples_number(w, r->first->id);
+    mt_tuples_text(w, r->first->kind);
+    heap_place(w, r->first);
+    mt_tuples_text(w, text);
+    mt_tuples_numbers(
+        w, MT_NUMBERS(r->blocks, r->bytes, r->peak_blocks, r->peak_bytes, r->end_blocks, r->end_bytes));
+}
+
+static int heap_rows(struct mt_rowset *x)
+{
+    x->data = heap_of(x->r->locality);
+    x->end = x->data ? heap_end : NULL;
+    return x->data ? 0 : -1;
+}
+
+int mt_rows_of_heap(struct mt_rowset *x)
+{
+    x->row = heap_row;
+    if (heap_rows(x) != 0)
+        return -1;
+    x->n = ((const struct heap *)x->data)->n;
+    return 0;
+}
+
+static void heap_peak_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct heap *h = x->data;
+    (void)i;
+    mt_tuples_numbers(w, MT_NUMBERS(h->bytes, h->blocks, h->nth, h->allocations));
+    heap_place(w, h->at);
+}
+
+int mt_rows_of_heap_peak(struct mt_rowset *x)
+{
+    x->row = heap_peak_row;
+    if (heap_rows(x) != 0)
+        return -1;
+    x->n = ((const struct heap *)x->data)->at != NULL;
+    return 0;
+}
+
+int mt_heap_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    struct heap *h = r->comm->options.threads ? heap_of(r->locality) : NULL;
+    char place[MT_TUPLES_FILE];
+    if (!r->comm->options.threads)
+        return 0; /* not written for traces of kernels */
+    if (!h)
+        return -1;
+    if (h->at) {
+        mt_json_object(j, "heap_peak", 1);
+        mt_json_u64(j, "bytes", h->bytes);
+        mt_json_u64(j, "blocks", h->blocks);
+        mt_json_u64(j, "nth", h->nth);
+        mt_json_u64(j, "allocations", h->allocations);
+        snprintf(place, sizeof place, "%s:%llu", h->at->file, (unsigned long long)h->at->line);
+        mt_json_text(j, "line", *h->at->file ? place : NULL);
+        mt_json_end(j);
+    }
+    heap_free(h);
+    return mt_relation_json(j, r, MT_REL_heap, MT_REL_NONE, 0);
+}
+
+int mt_heap_text(struct mt_text *t)
+{
+    if (!t->r->comm->options.threads)
+        return 0;
+    return mt_text_table(t, "Heap by who asked for it: when the program held most, and at its end",
+                         "SELECT iif(file IS NULL, kind, kind || ' ' || place(file, line)) AS allocation, "
+                         "coalesce(callers(callers), '') AS "
+                         "'called from', peak_bytes AS '>bytes at the peak', peak_blocks AS '>blocks', "
+                         "end_bytes AS '>not freed', "
+                         "end_blocks AS '>blocks', bytes AS '>bytes in all', blocks AS '>blocks' FROM heap");
+}
 
 /* ---- Bytes by source line, variable and allocation ---- */
 

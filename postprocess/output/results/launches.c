@@ -748,11 +748,13 @@ int mt_traffic_json(struct mt_json *j, const struct mt_comm_result *r)
         traffic_write_alloc(j, m, &i, &k);
     mt_json_end(j);
     mt_json_end(j);
-    return 0;
+    return mt_heap_json(j, r);
 }
 
 int mt_traffic_text(struct mt_text *t)
 {
+    if (mt_heap_text(t) != 0)
+        return -1;
     return mt_text_table(
         t,
         MT_EITHER("Allocations: number of launches that read and wrote each",
@@ -791,7 +793,14 @@ const char mt_traffic_sentences[] =
     "buffer grow in small steps?', mark(place(file, line), file || ':' || line), grouped(times), "
     "bytes(bytes)) "
     "FROM calls, run WHERE kind = 'realloc' AND times >= 16 AND file IS NOT NULL AND records + host_accesses "
-    "ORDER BY bytes DESC, calls.rowid LIMIT 1";
+    "ORDER BY bytes DESC, calls.rowid LIMIT 1; "
+    "SELECT 'heap', 'buffers', 84, 0, printf('The heap is largest with %s in %s, after %s of %s; most is "
+    "held by "
+    "%s%s: %s.', bytes(p.bytes), many(p.blocks, 'block', 'blocks'), grouped(p.nth), many(p.allocations, "
+    "'allocation', 'allocations'), iif(h.file IS NULL, h.kind, mark(place(h.file, h.line), h.file || ':' || "
+    "h.line)), iif(h.callers IS NULL, '', ' (called from ' || callers(h.callers) || ')'), "
+    "bytes(h.peak_bytes)) "
+    "FROM heap_peak p, heap h ORDER BY h.rowid LIMIT 1";
 
 /* ---- Communication between devices if the CTAs were split over several ---- */
 

@@ -266,6 +266,25 @@ static void sql_place(sqlite3_context *to, int n, sqlite3_value **v)
     sqlite3_result_text(to, text, -1, sqlite3_free);
 }
 
+/* callers(text): the innermost two of "file:line in function; …", with short file names; NULL if there are
+ * none */
+static void sql_callers(sqlite3_context *to, int n, sqlite3_value **v)
+{
+    char text[1024];
+    size_t out = 0;
+    const char *s = sql_text(v[0]);
+    for (int i = 0; i < 2 && *s && out < sizeof text; i++) {
+        const char *end = strstr(s, "; "), *in = strstr(s, " in "), *at = s;
+        end = end ? end : s + strlen(s);
+        for (const char *p = s; p < end && (!in || p < in); p++)
+            at = *p == '/' ? p + 1 : at;
+        out += (size_t)snprintf(text + out, sizeof text - out, "%s%.*s", i ? ", " : "", (int)(end - at), at);
+        s = end + strspn(end, "; ");
+    }
+    if (out)
+        sqlite3_result_text(to, text, -1, SQLITE_TRANSIENT);
+}
+
 /* kernel(name): name without namespaces, if long without template arguments */
 static void sql_kernel(sqlite3_context *to, int n, sqlite3_value **v)
 {
@@ -428,11 +447,12 @@ static int sql_functions(sqlite3 *db)
         const char *name;
         int arguments;
         void (*call)(sqlite3_context *, int, sqlite3_value **);
-    } functions[] = {{"place", 2, sql_place},     {"kernel", 1, sql_kernel},   {"word", 1, sql_word},
-                     {"cta", 3, sql_cta},         {"fixed", 2, sql_fixed},     {"percent", 2, sql_percent},
-                     {"grouped", 1, sql_grouped}, {"bytes", 1, sql_bytes},     {"share", 2, sql_share},
-                     {"many", 3, sql_many},       {"rounded", 2, sql_rounded}, {"duration", 1, sql_duration},
-                     {"either", 2, sql_either},   {"sender", 1, sql_sender},   {"mark", 2, sql_mark}};
+    } functions[] = {{"place", 2, sql_place},       {"callers", 1, sql_callers}, {"kernel", 1, sql_kernel},
+                     {"word", 1, sql_word},         {"cta", 3, sql_cta},         {"fixed", 2, sql_fixed},
+                     {"percent", 2, sql_percent},   {"grouped", 1, sql_grouped}, {"bytes", 1, sql_bytes},
+                     {"share", 2, sql_share},       {"many", 3, sql_many},       {"rounded", 2, sql_rounded},
+                     {"duration", 1, sql_duration}, {"either", 2, sql_either},   {"sender", 1, sql_sender},
+                     {"mark", 2, sql_mark}};
     int rc = SQLITE_OK;
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof functions / sizeof *functions; i++)
         rc = sqlite3_create_function(db, functions[i].name, functions[i].arguments,

@@ -20,6 +20,9 @@
     extern const char mt_##name##_sentences[];
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
+/* Heap of a host program, beside the section traffic. */
+int mt_heap_json(struct mt_json *j, const struct mt_comm_result *r);
+int mt_heap_text(struct mt_text *t);
 extern const char mt_run_sentences[], mt_placement_sentences[], mt_onchip_sentences[];
 
 struct mt_sentence;

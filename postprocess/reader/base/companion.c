@@ -454,6 +454,23 @@ static struct mt_alloc_event *companion_alloc_of(struct mt_companion *c, uint64_
     return c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
 }
 
+MT_ORDER_1(stacks_by_id, struct mt_stack_event, id)
+
+/* Gives allocations of host programs the callers of their stacks. */
+static void companion_join_stacks(struct mt_companion *c)
+{
+    if (c->nstacks)
+        qsort(c->stacks, c->nstacks, sizeof *c->stacks, stacks_by_id);
+    for (size_t i = 0; i < c->nallocs && c->nstacks; i++) {
+        const struct mt_stack_event key = {.id = c->allocs[i].stack},
+                                    *s = key.id
+                                             ? bsearch(&key, c->stacks, c->nstacks, sizeof key, stacks_by_id)
+                                             : NULL;
+        if (s)
+            c->allocs[i].callers = s->callers;
+    }
+}
+
 /* Sorts copies and allocations; joins allocations with their names and frees. */
 void mt_companion_sort(struct mt_companion *c)
 {
@@ -462,6 +479,7 @@ void mt_companion_sort(struct mt_companion *c)
         qsort(c->copies, c->ncopies, sizeof *c->copies, by_seq);
     if (c->nallocs)
         qsort(c->allocs, c->nallocs, sizeof *c->allocs, by_id);
+    companion_join_stacks(c);
     for (size_t i = 0; i < c->nfrees; i++) {
         struct mt_alloc_event *a = companion_alloc_of(c, c->frees[i].id);
         if (a) {

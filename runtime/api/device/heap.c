@@ -15,6 +15,7 @@
 #include "trace/events.h"
 #include "base/report.h"
 #include "base/source_name.h"
+#include "memtrace/hash.h"
 #include "memtrace/record.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
@@ -798,19 +799,21 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
 {
     const struct mt_image_site *s = bad_site(bad);
     const struct mt_launch_line *l = failed_line(bad->launch);
-    char how[64] = "", variable[160] = "", launch[160] = "";
+    char how[64] = "", variable[160] = "", launch[160] = "", function[256];
+    const char *inside = s->function;
     if (bad->align && bad->kind == MT_FINDING_OF_MISALIGNED)
         snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
     if (s->variable && *(const char *)s->variable)
         snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
     if (l && l->site && l->site->line)
         snprintf(launch, sizeof launch, ", launched at %.120s:%u", base_name(l->site->file), l->site->line);
+    snprintf(function, sizeof function, "%.*s", (int)strcspn(inside, "\n"), inside);
     mt_note("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
             "(%u,%u,%u): %s",
             mt_short((const char *)bad->launch->kernel->pretty).text, launch, verbs[bad->type & 3],
             bad->bytes, variable, (unsigned long long)bad->address, how, base_name(s->file), s->line,
-            mt_short((const char *)s->function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0],
-            bad->thread[1], bad->thread[2], near);
+            mt_short(function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0], bad->thread[1],
+            bad->thread[2], near);
 }
 
 /* Prints a finding that is not an access. */
@@ -1051,7 +1054,7 @@ const struct mt_call_hooks *_Atomic mt_call_hooks;
 
 static pthread_key_t key;
 
-static const struct mt_host_site *failed_code(void);
+static const struct mt_host_site *failed_code(const struct mt_host_site *site);
 
 static void failed_make_key(void)
 {
@@ -1119,58 +1122,108 @@ static unsigned failed_callers(void *const *frame, unsigned n, char **at)
     return known;
 }
 
-/* ---- calls without line information ---- */
+/* ---- calls with their callers ---- */
 
+/* Those of one site and call stack. In this library, which is never unloaded: mt_host_site_there. */
 static struct failed_code {
     struct mt_host_code place;
     void *frame[1 + MT_SITE_CALLERS];
-    struct failed_code *next;
-} *codes; /* never freed */
-static unsigned ncodes;
+    uint32_t next; /* next of its bucket + 1 */
+} codes[PLACES];
+enum { CODE_BUCKETS = 1024 };
+static uint32_t ncodes, code_bucket[CODE_BUCKETS];
 
-static const struct mt_host_site *failed_code_known(void *const *frame)
+static uint32_t *failed_code_bucket(void *const *frame)
 {
-    const struct failed_code *c = codes;
-    pthread_mutex_lock(&failed_lock);
-    for (c = codes; c && memcmp(c->frame, frame, sizeof c->frame) != 0;)
-        c = c->next;
-    pthread_mutex_unlock(&failed_lock);
-    return c ? &c->place.site : NULL;
+    uint64_t h = 0;
+    for (unsigned i = 0; i <= MT_SITE_CALLERS; i++)
+        h = mt_hash_number(h ^ (uintptr_t)frame[i]);
+    return &code_bucket[h >> 54];
 }
 
-static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n)
+static int failed_code_is(const struct failed_code *c, void *const *frame, const struct mt_host_site *site)
 {
-    struct failed_code *c = ncodes < PLACES ? calloc(1, sizeof *c) : NULL;
-    if (c && (!failed_at(frame[0], &c->place.at[0]) || !c->place.at[0])) {
-        free(c);
-        return NULL;
-    }
-    if (!c)
-        return NULL;
-    c->place.site = (struct mt_host_site){.file = "", .function = "", .name = mt_host_code_name};
-    c->place.ncallers = failed_callers(frame, n, &c->place.at[1]);
-    memcpy(c->frame, frame, sizeof c->frame);
+    return memcmp(c->frame, frame, sizeof c->frame) == 0 && c->place.site.line == (site ? site->line : 0) &&
+           strcmp(c->place.site.file, site ? site->file : "") == 0;
+}
+
+/* Called with failed_lock. */
+static const struct mt_host_site *failed_code_find(void *const *frame, const struct mt_host_site *site)
+{
+    uint32_t i = *failed_code_bucket(frame);
+    while (i && !failed_code_is(&codes[i - 1], frame, site))
+        i = codes[i - 1].next;
+    return i ? &codes[i - 1].place.site : NULL;
+}
+
+static const struct mt_host_site *failed_code_known(void *const *frame, const struct mt_host_site *site)
+{
     pthread_mutex_lock(&failed_lock);
-    c->next = codes;
-    codes = c;
-    ncodes++;
+    const struct mt_host_site *known = failed_code_find(frame, site);
     pthread_mutex_unlock(&failed_lock);
-    return &c->place.site;
+    return known;
+}
+
+static void failed_code_drop(struct failed_code *c)
+{
+    for (unsigned i = 0; i <= MT_SITE_CALLERS; i++)
+        free(c->place.at[i]);
+}
+
+/* Texts of a site are in the program, which may unload them: they are copied. The dynamic linker is asked
+ * without failed_lock (failed_make). */
+static const struct mt_host_site *failed_code_add(void *const *frame, unsigned n,
+                                                  const struct mt_host_site *site)
+{
+    struct failed_code c = {.place.site = {.file = "", .function = "", .name = mt_host_code_name}};
+    if (!failed_at(frame[0], &c.place.at[0]) || !c.place.at[0])
+        return NULL;
+    c.place.ncallers = failed_callers(frame, n, &c.place.at[1]);
+    memcpy(c.frame, frame, sizeof c.frame);
+    char *file = site ? strdup(site->file) : NULL, *function = site ? strdup(site->function) : NULL;
+    if (file && function) {
+        c.place.site.file = file;
+        c.place.site.function = function;
+        c.place.site.line = site->line;
+    }
+    pthread_mutex_lock(&failed_lock);
+    const struct mt_host_site *known = failed_code_find(frame, site);
+    int added = !known && ncodes < PLACES && (!site || (file && function));
+    if (added) {
+        uint32_t *bucket = failed_code_bucket(frame);
+        c.next = *bucket;
+        codes[ncodes] = c;
+        known = &codes[ncodes].place.site;
+        *bucket = ++ncodes;
+    }
+    pthread_mutex_unlock(&failed_lock);
+    if (!added) {
+        failed_code_drop(&c);
+        free(file);
+        free(function);
+    }
+    return known;
+}
+
+static const struct mt_host_site *failed_code_of(void *const *frame, unsigned n,
+                                                 const struct mt_host_site *site)
+{
+    const struct mt_host_site *known = failed_code_known(frame, site);
+    return known ? known : failed_code_add(frame, n, site);
 }
 
 const struct mt_host_site *mt_failed_place(void *const *frame, unsigned n)
 {
-    const struct mt_host_site *known = failed_code_known(frame);
-    return known ? known : failed_code_add(frame, n);
+    return failed_code_of(frame, n, NULL);
 }
 
-/* Returns the site of the call under way. */
-static const struct mt_host_site *failed_code(void)
+/* Returns the site of the call under way with its callers; site: what is known of it, or NULL. */
+static const struct mt_host_site *failed_code(const struct mt_host_site *site)
 {
     const struct failed_call *c = failed_now();
     void *frame[1 + MT_SITE_CALLERS] = {NULL};
     unsigned n = c && c->depth && c->caller ? failed_frames(c->caller, frame) : 0;
-    return n ? mt_failed_place(frame, n) : NULL;
+    return n ? failed_code_of(frame, n, site) : NULL;
 }
 
 /* Returns the site that the program set before this call, or NULL: another call may have left one. */
