@@ -177,6 +177,57 @@ def places(world):
         same("words", run([world.tool("memtrace"), "check", program]).stderr.count("build with -g"), 0 if known else 1)
 
 
+def stack_of(side):
+    """Lines of a call stack; the functions where a line is not known."""
+    return [f.get("line", f.get("function")) for f in side.get("stack", [])]
+
+
+@case("stacks")
+def stacks(world):
+    """Findings have the inlined calls in the kernel, and the callers of the launch and of the allocation; leaks are told apart by them."""
+    source = os.path.join(HERE, "stacks.cu")
+    with open(source, encoding="utf-8") as f:
+        line = {text.split("// ")[1].strip(): i for i, text in enumerate(f, 1) if re.search("// [A-Z]+$", text)}
+    inline, tail = [line["TWICE"], line["FILL"]], {}
+    programs = [(how, world.compile(source, *how, "--mt-spaces=global,shared"), True) for how in (["-O0", "-g"], ["-O2", "-g"])]
+    programs.append((["-O1"], world.compile(source, "-O1", "-g0", "--mt-spaces=global,shared"), False))
+    if shutil.which("nvcc"):
+        for flags in ["-g"], ["-g", "-O2"]:
+            programs.append((["nvcc", *flags], world.path("stacks" + "".join(flags)), True))
+            run(["nvcc", *flags, "-lineinfo", source, "-o", programs[-1][1]])
+            tail["nvcc" + "".join(flags)] = "-O2" in flags  # launch() ends by a jump into the stub: it has no frame
+    for how, program, lines in programs:
+        said, _ = check(program, code=1, cwd=HERE)
+        bad = next(f for f in said["findings"] if f["kind"] == "out-of-bounds")
+        same(f"{how}: the access", (bad["line"], stack_of(bad)), (line["PUT"], inline))
+        launched, made = bad["launched"], bad["allocation"]
+        if not lines:
+            same(f"{how}: callers", (stack_of(launched)[-2:], stack_of(made)), (["run", "main"], ["main"]))
+        elif tail.get("".join(how)):
+            same(f"{how}: the launch", (launched["line"], stack_of(launched)), (line["RUN"], [line["MAIN"]]))
+        else:
+            same(f"{how}: the launch", (launched["line"], stack_of(launched)), (line["LAUNCH"], [line["RUN"], line["MAIN"]]))
+        if lines:
+            same(f"{how}: the allocation", (made["line"], stack_of(made)), (line["MAKE"], [line["MAKES"]]))
+            same(f"{how}: functions", [f["function"] for f in bad["stack"]] + [f["function"] for f in made["stack"]], ["put_twice", "fill", "main"])
+        same(f"{how}: its right twin", [f for f in check(program, "fine", code=0, cwd=HERE)[0]["findings"] if f["level"] == "error"], [])
+        leaks = [(f["total"], f.get("stack") and stack_of(f)) for f in check("--kinds=leak", program, "leak", code=0, cwd=HERE)[0]["findings"]]
+        tails = [line["LEAKC"]] if "-O2" in how or not lines else [line["KEPT"], line["LEAKC"]]
+        if lines:
+            same(f"{how}: leaks", (leaks[0][0], leaks[0][1][-1:], sorted(leaks[1:])), (400, tails[-1:], [(40, [line["LEAKA"]]), (40, [line["LEAKB"]])]))
+        else:
+            same(f"{how}: leaks, whose callers have no lines", sum(n for n, _ in leaks), 480)
+    said = run([world.tool("memtrace"), "check", programs[0][1]], cwd=HERE).stdout
+    want = [f"    inlined into stacks.cu:{line['TWICE']} in put_twice", f"    inlined into stacks.cu:{line['FILL']} in fill", f"    launched at stacks.cu:{line['LAUNCH']}",
+            f"      called from stacks.cu:{line['RUN']} in run", f"      called from stacks.cu:{line['MAIN']} in main", f"    allocated at stacks.cu:{line['MAKE']}",
+            f"      called from stacks.cu:{line['MAKES']} in main"]
+    at = said.find(want[0])
+    holds(f"text: {said}", at > 0 and [x for x in said[at:].splitlines() if "launch<" not in x][:len(want)] == want)
+    sarif = json.loads(run([world.tool("memtrace"), "check", "-f", "sarif", programs[0][1]], cwd=HERE).stdout)
+    got = [[f["location"]["physicalLocation"]["region"]["startLine"] for f in s["frames"]] for s in sarif["runs"][0]["results"][0]["stacks"]]
+    same("SARIF", got, [[line["PUT"], *inline], [line["LAUNCH"], line["RUN"], line["MAIN"]], [line["MAKE"], line["MAKES"]]])
+
+
 @case("programs")
 def programs(world):
     """Of several programs the findings of each; a pattern from outside changes nothing; what another process writes is written."""
@@ -291,7 +342,10 @@ def formats(world):
     said, _ = check("--keep", folder, program, "total", code=1, cwd=HERE)
     message = next(f["message"] for f in said["findings"] if f["level"] == "error")
     again, _ = check(folder, code=1, cwd=HERE)
-    same("a trace that was kept says the same", again["findings"], said["findings"])
+    def bare(x):  # files that a trace names are opened only if the program has just run
+        return {k: bare(v) for k, v in x.items() if k != "stack"} if isinstance(x, dict) else [bare(v) for v in x] if isinstance(x, list) else x
+
+    same("a trace that was kept says the same, but for callers", again["findings"], bare(said["findings"]))
     text = run([memtrace, "check", folder], cwd=HERE)
     holds(f"text: {text.stdout}", message in text.stdout and "shared-race: " in text.stdout and text.returncode == 1)
     sarif = world.path("out.sarif")
