@@ -22,17 +22,15 @@ enum {
 /* What has been done to a word. */
 enum { STORED = 1, LOADED = 2, STRONG = 4, NARROW = 8, SEVERAL = 16, FOUND = 32 };
 
-struct suspect_cell {
-    uint32_t epoch;               /* of the threads below */
-    uint32_t owner;               /* the first CTA's number + 1 */
-    uint16_t store, load, strong; /* thread + 1 since the epoch began, or MANY */
-    uint16_t flags;               /* since the launch began */
-};
-
+/* Words one after the other. */
 struct mt_suspects_page {
-    struct suspect_cell *cells;
-    uint64_t first; /* number of its first word */
+    uint64_t first; /* number of the first word */
     uint32_t stamp;
+    uint32_t epoch[PAGE_WORDS]; /* of the threads below */
+    uint32_t owner[PAGE_WORDS]; /* the first CTA's number + 1 */
+    uint16_t store[PAGE_WORDS], load[PAGE_WORDS],
+        strong[PAGE_WORDS];     /* thread + 1 since the epoch began, or MANY */
+    uint16_t flags[PAGE_WORDS]; /* since the launch began */
 };
 
 struct mt_suspects_cta {
@@ -40,20 +38,20 @@ struct mt_suspects_cta {
     uint32_t number, epoch;
     uint32_t arrived[BARRIERS]; /* threads that have arrived */
     uint32_t lanes[BARRIERS][WARPS];
-    struct suspect_cell *cells; /* shared memory */
-    size_t ncells, room;
+    struct mt_suspects_page *shared[MOST_SHARED / WORD / PAGE_WORDS];
     UT_hash_handle hh;
 };
 
 /* ---- found words ---- */
 
-static int suspects_add(struct mt_suspects *s, struct suspect_cell *x, int shared, uint64_t word)
+static int suspects_add(struct mt_suspects *s, struct mt_suspects_page *p, int shared, uint32_t i)
 {
+    uint64_t word = p->first + i;
     uint64_t *mask = mt_pairmap_get(&s->found, (uint64_t)s->number << 1 | (unsigned)shared, word >> 6, 0);
     if (!mask || !mt_pairmap_get(&s->launches, s->number, 0, 1))
         return -1;
     *mask |= 1ull << (word & 63);
-    x->flags |= FOUND;
+    p->flags[i] |= FOUND;
     return 0;
 }
 
@@ -91,6 +89,13 @@ static struct mt_suspects_cta *suspects_cta(struct mt_suspects *s, uint64_t cta)
     return s->current = c ? c : suspects_open(s, cta);
 }
 
+static void suspects_close(struct mt_suspects_cta *c)
+{
+    for (size_t i = 0; i < sizeof c->shared / sizeof *c->shared; i++)
+        free(c->shared[i]);
+    free(c);
+}
+
 /* Ends the launch's CTAs. */
 static void suspects_end(struct mt_suspects *s)
 {
@@ -98,59 +103,49 @@ static void suspects_end(struct mt_suspects *s)
     HASH_ITER(hh, s->ctas, c, after)
     {
         HASH_DELETE(hh, s->ctas, c);
-        free(c->cells);
-        free(c);
+        suspects_close(c);
     }
     s->current = NULL;
     s->opened = 0;
 }
 
-/* ---- cells ---- */
+/* ---- pages ---- */
 
-/* Returns the page of that number, or NULL: too many, or no memory with *failed 1. */
-static struct suspect_cell *suspects_page(struct mt_suspects *s, uint64_t number, int *failed)
+/* Begins the launch in a page, which may be new. */
+static struct mt_suspects_page *suspects_fresh(struct mt_suspects_page **at, uint64_t number, uint32_t stamp)
 {
-    struct mt_suspects_page *p = s->last;
-    if (!p || p->first != number * PAGE_WORDS) {
-        uint64_t *at = mt_pairmap_get(&s->at, number, 0, s->npages + 1);
-        *failed = !at || mt_grow(&s->pages, &s->pages_room, s->npages + 1, sizeof *s->pages) != 0;
-        if (*failed || *at > MOST_PAGES)
-            return NULL;
-        p = &s->pages[*at - 1];
-        if (*at == s->npages + 1) {
-            *p = (struct mt_suspects_page){.first = number * PAGE_WORDS, .stamp = s->stamp};
-            s->npages++;
-            *failed = !(p->cells = calloc(PAGE_WORDS, sizeof *p->cells));
-        }
-        s->last = p;
-    }
-    if (p->cells && p->stamp != s->stamp) {
-        memset(p->cells, 0, PAGE_WORDS * sizeof *p->cells);
-        p->stamp = s->stamp;
-    }
-    return p->cells;
+    struct mt_suspects_page *p = *at;
+    if (p && p->stamp == stamp)
+        return p;
+    if (!p && !(p = *at = malloc(sizeof *p)))
+        return NULL;
+    memset(p, 0, sizeof *p);
+    p->first = number * PAGE_WORDS;
+    p->stamp = stamp;
+    return p;
 }
 
-/* Returns the cells of `n` words from this one on, of which *n remain; NULL as above. */
-static struct suspect_cell *suspects_cells(struct mt_suspects *s, struct mt_suspects_cta *c, int shared,
-                                           uint64_t word, uint64_t *n, int *failed)
+/* Returns the page of that number, or NULL: too many, or no memory with *failed 1. */
+static struct mt_suspects_page *suspects_page(struct mt_suspects *s, struct mt_suspects_cta *c, int shared,
+                                              uint64_t number, int *failed)
 {
-    if (!shared) {
-        uint64_t left = PAGE_WORDS - word % PAGE_WORDS;
-        struct suspect_cell *page = suspects_page(s, word / PAGE_WORDS, failed);
-        *n = *n < left ? *n : left;
-        return page ? page + word % PAGE_WORDS : NULL;
-    }
-    if (word + *n > MOST_SHARED / WORD)
-        return NULL;
-    if (word + *n > c->ncells) {
-        *failed = mt_grow(&c->cells, &c->room, word + *n, sizeof *c->cells) != 0;
-        if (*failed)
+    struct mt_suspects_page *p = s->last;
+    if (shared) {
+        if (number >= sizeof c->shared / sizeof *c->shared)
             return NULL;
-        memset(c->cells + c->ncells, 0, (word + *n - c->ncells) * sizeof *c->cells);
-        c->ncells = word + *n;
+        *failed = !(p = suspects_fresh(&c->shared[number], number, s->stamp));
+        return p;
     }
-    return c->cells + word;
+    if (p && p->first == number * PAGE_WORDS && p->stamp == s->stamp)
+        return p;
+    uint64_t *at = mt_pairmap_get(&s->at, number, 0, s->npages);
+    *failed = !at || mt_grow(&s->pages, &s->pages_room, s->npages + 1, sizeof *s->pages) != 0;
+    if (*failed || *at >= MOST_PAGES)
+        return NULL;
+    if (*at == s->npages)
+        s->pages[s->npages++] = NULL;
+    *failed = !(s->last = suspects_fresh(&s->pages[*at], number, s->stamp));
+    return s->last;
 }
 
 /* ---- accesses ---- */
@@ -158,65 +153,93 @@ static struct suspect_cell *suspects_cells(struct mt_suspects *s, struct mt_susp
 struct suspect_access {
     unsigned way;      /* STORED, LOADED, STRONG, STRONG | NARROW */
     int shared, mixed; /* mixed: a plain load and a strong access count */
-    uint16_t thread;   /* number + 1; MANY: not known */
+    int copy;          /* 1: asynchronous copies, which happen later */
+    uint32_t epoch, owner;
 };
 
-static int other(uint16_t have, uint16_t thread)
+/* Touches n words, the first by this thread and the others by `step` further ones each. found[i] gets 0
+ * unless threads may race at word i, as of this access. Without branches, so that it is made of vectors. */
+static inline __attribute__((always_inline)) void suspect_words(struct mt_suspects_page *p, uint32_t first,
+                                                                uint32_t n, const struct suspect_access *a,
+                                                                unsigned way, uint16_t thread, uint16_t step,
+                                                                uint16_t *found)
 {
-    return have && have != thread;
-}
-
-/* Returns 1 if threads of the CTA may race at the word, as of this access. */
-static int suspect_in_cta(struct suspect_cell *x, const struct suspect_access *a)
-{
-    uint16_t t = a->thread, *mine = a->way == STORED ? &x->store : a->way == LOADED ? &x->load : &x->strong;
-    int found = other(x->store, t);
-    if (a->way == STORED)
-        found |= other(x->load, t) | other(x->strong, t);
-    else if (a->mixed)
-        found |= a->way == LOADED ? other(x->strong, t) : other(x->load, t);
-    *mine = !*mine || *mine == t ? t : MANY;
-    return found;
-}
-
-/* Returns 1 if CTAs may race at the word. */
-static int suspect_of_ctas(const struct suspect_cell *x, const struct suspect_access *a)
-{
-    unsigned f = x->flags;
-    if (!(f & SEVERAL) || a->shared)
-        return 0;
-    return f & (STORED | NARROW) || (a->mixed && f & LOADED && f & STRONG);
-}
-
-static inline int suspect_touch(struct suspect_cell *x, const struct mt_suspects_cta *c,
-                                const struct suspect_access *a)
-{
-    if (x->epoch != c->epoch) {
-        x->epoch = c->epoch;
-        x->store = x->load = x->strong = 0;
-        if (x->owner != c->number + 1) {
-            x->flags |= x->owner ? SEVERAL : 0;
-            x->owner = c->number + 1;
-        }
+    const uint32_t epoch = a->epoch, owner = a->owner;
+    const uint16_t mixed = a->mixed ? MANY : 0, across = a->shared ? 0 : SEVERAL;
+    uint16_t *store = p->store + first, *load = p->load + first, *strong = p->strong + first,
+             *flags = p->flags + first;
+    uint32_t *epochs = p->epoch + first, *owners = p->owner + first;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t kept = epochs[i] == epoch ? MANY : 0, t = (uint16_t)(thread + i * step);
+        uint16_t s = store[i] & kept, l = load[i] & kept, g = strong[i] & kept;
+        const uint16_t of_s = s && s != t ? 1 : 0, of_l = l && l != t ? 1 : 0, of_g = g && g != t ? 1 : 0;
+        const uint16_t f = (uint16_t)(flags[i] | way | (owners[i] && owners[i] != owner ? SEVERAL : 0));
+        uint16_t bad = of_s | (way == STORED ? of_l | of_g : way == LOADED ? of_g & mixed : of_l & mixed);
+        bad |= f & across && f & (STORED | NARROW) ? 1 : 0;
+        bad |= f & across && mixed && (f & (LOADED | STRONG)) == (LOADED | STRONG) ? 1 : 0;
+        s = way != STORED ? s : !s || s == t ? t : MANY;
+        l = way != LOADED ? l : !l || l == t ? t : MANY;
+        g = !(way & STRONG) ? g : !g || g == t ? t : MANY;
+        epochs[i] = epoch;
+        owners[i] = owners[i] ? owners[i] : owner;
+        store[i] = s;
+        load[i] = l;
+        strong[i] = g;
+        flags[i] = f;
+        found[i] = bad && !(f & FOUND) ? 1 : 0;
     }
-    x->flags |= a->way;
-    return suspect_in_cta(x, a) | suspect_of_ctas(x, a);
 }
 
-static int suspects_touch(struct mt_suspects *s, struct mt_suspects_cta *c, const struct suspect_access *a,
-                          uint64_t address, uint64_t bytes, int copy)
+/* The same for several processors: what is chosen when the program starts. */
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__
+#define FOR_PROCESSORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_PROCESSORS
+#endif
+
+FOR_PROCESSORS static void suspect_row(struct mt_suspects_page *p, uint32_t first, uint32_t n,
+                                       const struct suspect_access *a, uint16_t thread, uint16_t *found)
 {
-    uint64_t word = address / WORD, left = (address + bytes - 1) / WORD - word + 1, n;
-    int failed = 0;
-    for (; left; left -= n, word += n) {
-        n = left;
-        struct suspect_cell *x = suspects_cells(s, c, a->shared, word, &n, &failed);
-        if (failed)
+    if (a->way == STORED)
+        suspect_words(p, first, n, a, STORED, thread, 1, found);
+    else if (a->way == LOADED)
+        suspect_words(p, first, n, a, LOADED, thread, 1, found);
+    else
+        suspect_words(p, first, n, a, a->way, thread, 1, found);
+}
+
+/* Touches words of one page: of a row (step 1), or all by one thread (step 0). */
+static int suspects_part(struct mt_suspects *s, struct mt_suspects_page *p, const struct suspect_access *a,
+                         uint32_t first, uint32_t n, uint16_t thread, uint16_t step)
+{
+    uint16_t found[LANES] = {0}, any = 0;
+    if (step)
+        suspect_row(p, first, n, a, thread, found);
+    else
+        suspect_words(p, first, n, a, a->way, thread, 0, found);
+    for (uint32_t i = 0; i < n; i++)
+        any |= found[i];
+    for (uint32_t i = 0; (any || a->copy) && i < n; i++)
+        if ((found[i] || a->copy) && suspects_add(s, p, a->shared, first + i) != 0)
             return -1;
-        for (uint64_t i = 0; x && i < n; i++)
-            if ((suspect_touch(&x[i], c, a) || copy) && !(x[i].flags & FOUND) &&
-                suspects_add(s, &x[i], a->shared, word + i) != 0)
-                return -1;
+    return 0;
+}
+
+/* Touches `n` words from this one on: of a row of threads, or of one. */
+static int suspects_touch(struct mt_suspects *s, struct mt_suspects_cta *c, const struct suspect_access *a,
+                          uint64_t word, uint64_t n, uint16_t thread, uint16_t step)
+{
+    int failed = 0;
+    while (n) {
+        uint32_t first = (uint32_t)(word % PAGE_WORDS), left = PAGE_WORDS - first;
+        uint32_t part = n < left ? (uint32_t)n : left;
+        struct mt_suspects_page *p = suspects_page(s, c, a->shared, word / PAGE_WORDS, &failed);
+        part = part < LANES ? part : LANES;
+        if (failed || (p && suspects_part(s, p, a, first, part, thread, step) != 0))
+            return -1;
+        thread = (uint16_t)(thread + part * step);
+        word += part;
+        n -= part;
     }
     return 0;
 }
@@ -230,24 +253,64 @@ static unsigned suspects_way(const struct mt_suspects *s, const struct mt_access
     return scope == MT_SCOPE_CTA || scope == MT_SCOPE_CLUSTER ? STRONG | NARROW : STRONG;
 }
 
-static int suspects_run(struct mt_suspects *s, struct mt_suspects_cta *c, const struct mt_access_run *r)
+/* Returns how many accesses from i on are of one row of words, or all of one word (*step 1, 0), by
+ * consecutive lanes; 1: neither. */
+static uint32_t suspects_alike(const struct mt_access_run *r, uint32_t i, uint16_t *step)
 {
-    int shared = mt_rec_space(mt_run_type(r)) == MT_IN_SHARED, known = r->mask && r->warp < WARPS;
-    struct suspect_access a = {suspects_way(s, r), shared, shared || s->strict, 1};
-    if (s->shuffled && a.way & STRONG && !shared && !mt_pairmap_get(&s->orders, s->number, c->cta, 1))
-        return -1;
-    int copy = s->copies && mt_pairmap_find(&s->announced, r->site - 1, 0) != NULL;
-    uint32_t mask = r->mask, size = mt_run_size(r);
-    if (!size)
-        return 0;
-    for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
-        if (!s->alone)
-            a.thread =
-                known ? (uint16_t)(r->warp * LANES + (uint32_t)__builtin_ctz(mask) + 1) : (uint16_t)MANY;
-        if (suspects_touch(s, c, &a, mt_run_address(r, i), size, copy) != 0)
+    uint64_t first = mt_run_address(r, i);
+    uint32_t n = i + 1;
+    *step = 0;
+    if (n == r->count || mt_run_size(r) != WORD || first % WORD)
+        return 1;
+    uint64_t by = mt_run_address(r, n) - first;
+    if (by != WORD && by)
+        return 1;
+    *step = by == WORD;
+    if (!r->addresses)
+        return r->count - i;
+    while (n < r->count && r->addresses[n] - first == (n - i) * by)
+        n++;
+    return n - i;
+}
+
+/* Touches the words of a run by the threads of a warp, of which all between the first and the last take part,
+ * or by unknown ones. */
+static int suspects_each(struct mt_suspects *s, struct mt_suspects_cta *c, const struct suspect_access *a,
+                         const struct mt_access_run *r, int dense)
+{
+    uint32_t mask = r->mask, size = mt_run_size(r), n;
+    for (uint32_t i = 0; i < r->count; i += n) {
+        uint64_t word = mt_run_address(r, i) / WORD;
+        uint16_t step = 0, thread = s->alone ? 1 : (uint16_t)MANY;
+        n = dense || s->alone ? suspects_alike(r, i, &step) : 1;
+        if (n > 1 && !step && a->way != LOADED) /* threads that write one word are told apart */
+            n = 1;
+        uint64_t words = step ? n : (mt_run_address(r, i) + size - 1) / WORD - word + 1;
+        if (!s->alone && mask && r->warp < WARPS && (step || n == 1))
+            thread = (uint16_t)(r->warp * LANES + (uint32_t)__builtin_ctz(mask) + 1);
+        if (suspects_touch(s, c, a, word, words, thread, s->alone ? 0 : step) != 0)
             return -1;
+        for (uint32_t k = 0; k < n; k++)
+            mask &= mask - 1;
     }
     return 0;
+}
+
+static int suspects_run(struct mt_suspects *s, struct mt_suspects_cta *c, const struct mt_access_run *r)
+{
+    int shared = mt_rec_space(mt_run_type(r)) == MT_IN_SHARED;
+    struct suspect_access a = {.way = suspects_way(s, r),
+                               .shared = shared,
+                               .mixed = shared || s->strict,
+                               .copy = s->copies && mt_pairmap_find(&s->announced, r->site - 1, 0) != NULL,
+                               .epoch = c->epoch,
+                               .owner = c->number + 1};
+    if (!mt_run_size(r) || !r->count)
+        return 0;
+    if (s->shuffled && a.way & STRONG && !shared && !mt_pairmap_get(&s->orders, s->number, c->cta, 1))
+        return -1;
+    uint32_t lanes = r->mask ? r->mask >> __builtin_ctz(r->mask) : 0;
+    return suspects_each(s, c, &a, r, lanes && !(lanes & (lanes + 1)));
 }
 
 /* ---- barriers ---- */
@@ -318,7 +381,7 @@ static void suspects_free(void *self)
     struct mt_suspects *s = self;
     suspects_end(s);
     for (size_t i = 0; i < s->npages; i++)
-        free(s->pages[i].cells);
+        free(s->pages[i]);
     free(s->pages);
     mt_pairmap_free(&s->at);
     mt_pairmap_free(&s->announced);

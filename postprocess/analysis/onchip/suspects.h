@@ -21,8 +21,8 @@ struct mt_suspects {
     int strict;   /* 1: a plain load and an atomic of global memory count; set before the first launch */
     /* state */
     const struct mt_site_table *sites; /* of the launch, set by the caller */
-    struct mt_suspects_page *pages, *last;
-    struct mt_pairmap at; /* address / page size: number of the page + 1 */
+    struct mt_suspects_page **pages, *last;
+    struct mt_pairmap at; /* number of a page: its place in `pages` */
     size_t npages, pages_room;
     struct mt_suspects_cta *ctas; /* by CTA */
     struct mt_suspects_cta *current;
