@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include <cpuid.h>
 #include <dirent.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 #include <unistd.h>
 
 #define LOOK_NS 10000000
-#define EMULATOR 4u /* most threads that qemu may have before the program begins: usually one */
+#define SLEEPERS 64u /* most threads of the program that are looked at each time */
+#define EMULATOR 4u  /* most threads that qemu may have before the program begins: usually one */
 
 struct own {
     pid_t thread;
@@ -54,17 +56,6 @@ void mt_last_ours_end(void)
     pthread_mutex_unlock(&lock);
 }
 
-int mt_last_alone(void)
-{
-    struct stat st;
-    nlink_t threads = 3; /* ".", "..", and a folder for each thread */
-    pthread_mutex_lock(&lock);
-    for (const struct own *o = all; o; o = o->next)
-        threads++;
-    pthread_mutex_unlock(&lock);
-    return !stat("/proc/self/task", &st) && st.st_nlink == threads;
-}
-
 /* Returns 1 under qemu, whose own threads are in the program's list and existed before it. */
 static int last_emulated(void)
 {
@@ -96,6 +87,46 @@ static int last_is_ours(pid_t thread)
         o = o->next;
     pthread_mutex_unlock(&lock);
     return o != NULL;
+}
+
+/* Returns 1 for a thread that waits in a futex for as long as it takes. */
+static int last_sleeps(pid_t thread)
+{
+    char path[64];
+    unsigned long number = 0, address, what, value, time = 1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+    FILE *f = fopen(path, "re");
+    int n = f ? fscanf(f, "%lu %lx %lx %lx %lx", &number, &address, &what, &value, &time) : 0;
+    if (f)
+        fclose(f);
+    what &= FUTEX_CMD_MASK;
+    return n == 5 && number == SYS_futex && !time && (what == FUTEX_WAIT || what == FUTEX_WAIT_BITSET);
+}
+
+static int last_others_sleep(void)
+{
+    unsigned left = SLEEPERS;
+    int sleep = 1;
+    DIR *d = opendir("/proc/self/task");
+    for (const struct dirent *e; d && sleep && (e = readdir(d));) {
+        pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+        if (thread > 0 && thread != thread_id() && !last_is_ours(thread))
+            sleep = left && left-- && last_sleeps(thread);
+    }
+    if (d)
+        closedir(d);
+    return d && sleep;
+}
+
+int mt_last_alone(void)
+{
+    struct stat st;
+    nlink_t threads = 3; /* ".", "..", and a folder for each thread */
+    pthread_mutex_lock(&lock);
+    for (const struct own *o = all; o; o = o->next)
+        threads++;
+    pthread_mutex_unlock(&lock);
+    return !stat("/proc/self/task", &st) && (st.st_nlink == threads || last_others_sleep());
 }
 
 /* Returns 1 for a dead thread: the first thread stays in the list, dead, while others exist. */

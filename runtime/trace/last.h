@@ -7,6 +7,7 @@
 /* Mark the calling thread as the runtime's, which does not keep the process alive, until it ends. */
 void mt_last_ours(void);
 void mt_last_ours_end(void);
-/* Returns 1 if the calling thread is the only one of the program. */
+/* Returns 1 if the calling thread is the only one of the program, apart from threads that sleep in a lock or
+ * a condition variable and have no time set: only it can wake them. */
 int mt_last_alone(void);
 #endif

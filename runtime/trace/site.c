@@ -14,7 +14,7 @@
 
 /* ---- The line of a Python program that makes a CUDA call: reads the thread's frames ---- */
 
-enum { SITES = 1 << 15, BUCKETS = 2 * SITES, PATH = 4096, FRAMES = 1000 };
+enum { SITES = 1 << 15, BUCKETS = 2 * SITES, PATH = MT_PYTHON_PATH, FRAMES = 1000 };
 
 static const struct mt_python *_Atomic layout;
 static pthread_mutex_t python_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the sites */
@@ -179,10 +179,9 @@ static int python_next(struct python_walk *w)
     return 0;
 }
 
-const struct mt_host_site *mt_python_site(void)
+uint32_t mt_python_look(char *file)
 {
     struct python_walk walk, *w = python_begin(&walk);
-    char file[PATH];
     int line = 0;
     while (python_next(w)) {
         if (w->skipped && !strncmp(w->file, "<frozen", 7))
@@ -192,7 +191,18 @@ const struct mt_host_site *mt_python_site(void)
         if (!w->skipped)
             break;
     }
-    return line > 0 ? python_keep(file, (uint32_t)line) : NULL;
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+const struct mt_host_site *mt_python_known(const char *file, uint32_t line)
+{
+    return line ? python_keep(file, line) : NULL;
+}
+
+const struct mt_host_site *mt_python_site(void)
+{
+    char file[PATH];
+    return mt_python_known(file, mt_python_look(file));
 }
 
 /* Collects the expression that makes the call under way, in the program's innermost function and in its

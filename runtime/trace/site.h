@@ -63,6 +63,11 @@ int __mt_python_set(const struct mt_python *p);
 unsigned __mt_python_line(char *file, unsigned long size);
 /* Returns the Python site of the call under way, valid for ever, or NULL if unknown. */
 const struct mt_host_site *mt_python_site(void);
+/* The same in two steps. The first one only reads memory, so that signal handlers may call it; file: of
+ * MT_PYTHON_PATH bytes; 0: no line is known. */
+#define MT_PYTHON_PATH 4096
+uint32_t mt_python_look(char *file);
+const struct mt_host_site *mt_python_known(const char *file, uint32_t line);
 
 struct mt_python_location {
     const char *file;                       /* valid for ever */

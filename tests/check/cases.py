@@ -72,6 +72,18 @@ add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
 
 
+@case("lives")
+def lives(world):
+    """System calls, processes, threads and signal handlers of the program find all as it is without a check."""
+    program = world.compile(os.path.join(HERE, "lives.cu"), "-O1", "-g")
+    env = {**os.environ, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_DIR": world.path(".")}
+    said = [run([program], env={**env, "MEMTRACE_CHECK": on}).stdout for on in ("0", "1")]
+    same("output", said[1], said[0])
+    holds("the last line", said[1].splitlines()[-1].startswith("at exit"))
+    found, _ = check(program, "first", code=1)  # pages were closed
+    same("first", [f["kind"] for f in found["findings"] if f["level"] == "error"], ["host-race"])
+
+
 @case("reasons")
 def reasons(world):
     """Two things wrong with one mask are two findings: of 16 lanes the mask lacks 8, and all want the value of one that does not come."""

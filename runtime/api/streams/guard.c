@@ -70,6 +70,8 @@ struct guard_touch {
     int writes;
     unsigned nframes;
     void *code, *frame[FRAMES]; /* the instruction, and our own frames, it and its callers */
+    uint32_t python;            /* line of a Python program, or 0 */
+    char file[MT_PYTHON_PATH];
 };
 struct guard_action { /* struct sigaction of the kernel */
     void (*handler)(int, siginfo_t *, void *);
@@ -196,18 +198,22 @@ static void guard_give_up(void)
 static void guard_note(struct guard_span *s, uint64_t address, int writes, void *code)
 {
     uint64_t page = address & ~4095ull;
+    struct guard_touch *t = &touches[ntouches];
     int all = ++s->faults >= FAULTS || ntouches == TOUCHES;
-    struct guard_touch t = {.address = address,
-                            .base = all ? s->base : page,
-                            .bytes = all ? s->bytes : 4096,
-                            .writes = writes,
-                            .code = code};
-    t.nframes = (unsigned)backtrace(t.frame, FRAMES);
-    if (ntouches < TOUCHES)
-        touches[ntouches++] = t;
-    else
+    uint64_t base = all ? s->base : page, bytes = all ? s->bytes : 4096;
+    if (ntouches < TOUCHES) {
+        t->address = address;
+        t->base = base;
+        t->bytes = bytes;
+        t->writes = writes;
+        t->code = code;
+        t->nframes = (unsigned)backtrace(t->frame, FRAMES);
+        t->python = mt_python_look(t->file);
+        ntouches++;
+    } else {
         blind = 1;
-    mt_guard_call(SYS_mprotect, t.base, t.bytes, (long)(writes || all ? PROT_READ | PROT_WRITE : PROT_READ));
+    }
+    mt_guard_call(SYS_mprotect, base, bytes, (long)(writes || all ? PROT_READ | PROT_WRITE : PROT_READ));
 }
 
 /* Sends a signal again that is not ours, for the handler that it was for. */
@@ -339,15 +345,18 @@ static void guard_raise(void)
             guard_give_up();
 }
 
-/* Our own threads are known once they run: waits a moment for them, but not again and again. */
+/* Our own threads are known once they run, and others may be about to sleep: waits a moment for them, but not
+ * again and again. */
 static int guard_alone(void)
 {
-    static unsigned tries = 20;
+    static unsigned most = 200;
     const struct timespec moment = {.tv_nsec = 500000};
+    unsigned tries = 0;
     while (!mt_last_alone()) {
-        if (!tries)
+        if (tries++ >= most) {
+            most /= 2;
             return 0;
-        tries--;
+        }
         nanosleep(&moment, NULL);
     }
     return 1;
@@ -391,6 +400,8 @@ static const struct mt_host_site *guard_place(const struct guard_touch *t)
 {
     void *frame[1 + MT_SITE_CALLERS] = {NULL};
     unsigned n = 1, at = 0;
+    if (t->python)
+        return mt_python_known(t->file, t->python);
     while (at < t->nframes && t->frame[at] != t->code)
         at++;
     frame[0] = (char *)t->code + 1; /* where a place is looked for, addresses are of the code after calls */
