@@ -11,6 +11,8 @@
 uint64_t mt_now_ns(void); /* CLOCK_MONOTONIC */
 /* Returns 1 if this process is traced. */
 int mt_tracing(void);
+/* Returns 1 for a rank of a job (mpirun, srun, torchrun, MEMTRACE_JOB). */
+int mt_event_in_job(void);
 /* Leaves this process to another library of memtrace's, for good. */
 void mt_tracing_elsewhere(void);
 

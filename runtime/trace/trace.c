@@ -487,6 +487,11 @@ static void events_end(enum mt_line_kind kind, const void *l)
     pthread_mutex_unlock(&events_lock);
 }
 
+int mt_event_in_job(void)
+{
+    return *job_known()->name != 0;
+}
+
 /* Returns the time in jobs, which orders events of several processes, else 0. */
 static uint64_t events_time(void)
 {

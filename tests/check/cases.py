@@ -82,6 +82,8 @@ def lives(world):
     holds("the last line", said[1].splitlines()[-1].startswith("at exit"))
     found, _ = check(program, "first", code=1)  # pages were closed
     same("first", [f["kind"] for f in found["findings"] if f["level"] == "error"], ["host-race"])
+    found, _ = check(program, "first", code=0, env={**os.environ, "MEMTRACE_JOB": "job", "MEMTRACE_RANK": "0"})
+    same("of a rank, which is not watched", [f["kind"] for f in found["findings"] if f["level"] == "error"], [])
 
 
 @case("reasons")

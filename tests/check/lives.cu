@@ -1,5 +1,5 @@
-// Does what a closed page, a signal handler or a dispatched system call could break, while a kernel has not been waited
-// for. Prints what it finds, which is the same in any run.
+// Does what a closed page, a signal handler or a dispatched system call could break, while a kernel has not
+// been waited for. Prints what it finds, which is the same in any run.
 #include <cuda_runtime.h>
 #include <csetjmp>
 #include <csignal>

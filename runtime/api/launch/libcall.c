@@ -452,10 +452,8 @@ EXPORT void __mt_library_miss(const char *name)
 
 /* ---- submission */
 
-EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
+static int libcall_submit(void *stream, struct mt_library_call *c)
 {
-    if (mt_device_is_gpu())
-        return libcall_submit_gpu(stream, c);
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
@@ -467,6 +465,19 @@ EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
     if (!mt_capturing(s))
         libcall_bind(&o->op, s);
     return (int)mt_op_submit(s, &o->op);
+}
+
+EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
+{
+    int watched = mt_failed_watched();
+    if (mt_device_is_gpu())
+        return libcall_submit_gpu(stream, c);
+    if (watched)
+        mt_failed_enter("library", NULL);
+    int e = libcall_submit(stream, c);
+    if (watched) /* failures are the library's to tell */
+        mt_failed_leave(0, NULL);
+    return e;
 }
 
 /* Written by libmemtrace-attach.so. */

@@ -53,10 +53,16 @@ __asm__(".pushsection .text\n"
         ".popsection\n");
 
 enum { DOWN, LOWERING, UP };
-enum { FAULTS = 256 };    /* pages of a span opened one by one; then the rest is opened at once */
-enum { FRAMES = 24 };     /* of the stack at an access, with our own */
-enum { TOUCHES = 1024 };  /* most accesses noted between two calls */
-enum { LINES = 20000 };   /* most accesses noted in a process */
+enum { FAULTS = 256 };   /* pages of a span opened one by one; then the rest is opened at once */
+enum { FRAMES = 24 };    /* of the stack at an access, with our own */
+enum { TOUCHES = 1024 }; /* most accesses noted between two calls */
+enum { LINES = 20000 };  /* most accesses noted in a process */
+enum {
+    FEW = 64,
+    MANY = 1 << 16,
+    PLACES = 1 << 12
+}; /* pages that are always closed; pages closed for a place;
+    * places of calls that are told apart */
 enum { PATIENCE = 1000 }; /* ms without progress after which work is left to run beside the host */
 
 struct guard_span { /* neighbouring pages of shared memory; nothing that the host may use lies between them */
@@ -362,6 +368,25 @@ static int guard_alone(void)
     return 1;
 }
 
+/* To close and open a page takes some 3 us. With much memory, the calls of a place are then watched the first
+ * few times, and again at each power of two: a race of a loop is one of its first turns, too. */
+static int guard_due(void)
+{
+    static struct {
+        const struct mt_host_site *site;
+        uint64_t calls;
+    } places[PLACES];
+    uint64_t pages = 0, calls;
+    size_t at = ((uintptr_t)mt_host_site_taken >> 4) % PLACES;
+    for (size_t i = 0; i < nspans; i++)
+        pages += spans[i].bytes / 4096;
+    for (int i = 0; i < 16 && places[at].calls && places[at].site != mt_host_site_taken; i++)
+        at = (at + 1) % PLACES;
+    places[at].site = mt_host_site_taken;
+    calls = ++places[at].calls;
+    return pages <= FEW || calls <= 2 || calls * pages <= MANY || !(calls & (calls - 1));
+}
+
 static int guard_settled(void)
 {
     int idle = mt_stream_settle(patience);
@@ -375,8 +400,8 @@ static void guard_after(void)
     if (mt_in_host_function() || !mt_order_outstanding() || !guard_spans())
         return;
     void *warm[2];
-    if (nlines >= LINES || !guard_alone() || !guard_settled() || !guard_signals() || !guard_plain() ||
-        backtrace(warm, 2) < 1 || !guard_arm())
+    if (nlines >= LINES || !guard_due() || !guard_alone() || !guard_settled() || !guard_signals() ||
+        !guard_plain() || backtrace(warm, 2) < 1 || !guard_arm())
         blind = 1;
     else if (mt_order_outstanding()) /* host functions may have ended meanwhile */
         guard_raise();
@@ -458,6 +483,6 @@ void mt_guard_forked(void)
 void mt_guard_start(void)
 {
     static const struct mt_call_hooks hooks = {guard_before, guard_after};
-    if (mt_failed_watched())
+    if (mt_failed_watched() && !mt_event_in_job()) /* MPI reads a rank's memory from another process */
         mt_call_hooks = &hooks;
 }

@@ -85,6 +85,17 @@ def streams():
     return b.copy_to_host()
 
 
+def host():
+    a = cuda.mapped_array(N, dtype=np.float32)
+    fill[GRID, BLOCK](a, N)
+    if RIGHT:
+        cuda.synchronize()
+    total = a.sum()  # !all: host-race
+    cuda.synchronize()
+    return total
+
+
 memory()
 races()
 streams()
+host()
