@@ -72,6 +72,16 @@ add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
 
 
+@case("host_right")
+def host_right(world):
+    """Programs in which the host and kernels talk by flags, host functions and atomics, or use parts of their own."""
+    program = built(world, "host.cu")
+    names = run([program, "right"]).stdout.split()
+    holds("eight of them", len(names) == 8)
+    for name in names:
+        judge([program, "right"], name, set(), cwd=HERE)
+
+
 @case("lives")
 def lives(world):
     """System calls, processes, threads and signal handlers of the program find all as it is without a check."""
