@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 20u
+#define MT_IMAGE_VERSION 21u
 /* Oldest image version for a GPU: in older ones the program's own kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
@@ -60,6 +60,12 @@ struct mt_image_shared {
     uint64_t dynamic; /* offset of `extern __shared__` arrays: after the static variables of all images */
 };
 
+/* Place of a variable that has one in the whole program: offset after the static variables of its image. */
+struct mt_image_shared_place {
+    uint64_t offset;
+    const struct mt_image_shared *home;
+};
+
 /* Suffix of a kernel of the GPU's code that has record calls (MT_KERNEL_GPU_RECORDS) and the hidden
  * parameter. The kernel with the program's own name has the program's parameters, for any caller. */
 #define MT_TRACED_SUFFIX "__memtrace_traced"
@@ -89,6 +95,14 @@ enum mt_var_kind {
 enum mt_note_kind {
     MT_NOTE_UNTRACED = 0,    /* accesses global memory without a record; counted when executed */
     MT_NOTE_UNSUPPORTED = 1, /* cannot run on the CPU device: executing it fails the launch */
+    MT_NOTE_PLACE = 2,       /* a call that memtrace check may report: mt_cpu_tls.place */
+};
+
+/* Memory of a variable that accesses must stay in. */
+enum mt_object_space {
+    MT_OBJECT_GLOBAL, /* __device__ or __constant__ */
+    MT_OBJECT_SHARED,
+    MT_OBJECT_LOCAL,
 };
 
 #define MT_F_PTR(n) const void *n;
@@ -105,6 +119,10 @@ struct mt_image_param {
 };
 #define MT_IMAGE_SITE MT_F
 struct mt_image_site {
+#include "image.def"
+};
+#define MT_IMAGE_OBJECT MT_F
+struct mt_image_object {
 #include "image.def"
 };
 #define MT_IMAGE_VAR MT_F
@@ -186,6 +204,8 @@ struct mt_cpu_tls {
     uint32_t in_cluster;           /* 1 if the launch or the kernel requests clusters */
     uint32_t warp_first, warp_end; /* range of threads for code of whole warps, set at its call */
     uint32_t compact;              /* 1: records include shared and local memory and barriers */
+    uint32_t place; /* note of the last barrier, warp function, malloc or printf, from 1 (with records of
+                     * shared memory); 0: not known */
 };
 
 #pragma GCC visibility push(default)
@@ -205,6 +225,7 @@ enum mt_record_of {
     MT_RECORD_ANY,
     MT_RECORD_MBARRIER,
     MT_RECORD_PHASE,
+    MT_RECORD_CONSTANT, /* of no trace: only checked */
 };
 
 /* ---- functions that images import from libmemtrace.so ----------------------------------------------- */
@@ -219,6 +240,9 @@ struct mt_run_room {
 };
 struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                    uint32_t meta, uint32_t site);
+/* Checks loads of constant memory by these lanes, of which no trace has records. Returns lanes that must not
+ * load. */
+uint32_t mt_cpu_check_constant(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site);
 /* Ends the warp or thread, for code that cannot leave out bad lanes. */
 void mt_cpu_run_bad(void);
 /* Returns the address for a thread's bad access of this meta: zeroed memory, private to the thread until its

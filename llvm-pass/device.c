@@ -371,7 +371,7 @@ static void device_tell(struct mt_unit *u)
     for (unsigned i = 0; i < u->nnotes; i++)
         if (u->notes[i].kind == MT_NOTE_UNTRACED)
             untraced++;
-        else
+        else if (u->notes[i].kind == MT_NOTE_UNSUPPORTED)
             unsupported++;
     fprintf(stderr,
             "memtrace: %u kernels, %u sites, %u accesses without a record, %u places the CPU device "

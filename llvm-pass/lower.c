@@ -1312,6 +1312,17 @@ static LLVMValueRef shared_add_place(struct mt_lowering *l, const struct shared 
     return g;
 }
 
+/* Notes where the variable is, for the table of variables. */
+static void shared_tell(struct mt_lowering *l, const struct shared *s)
+{
+    struct mt_bounds *o = mt_unit_object_named(l->u, mt_name(s->global));
+    if (!o)
+        return;
+    o->offset = s->offset;
+    o->dynamic = (uint32_t)shared_is_dynamic(l, s->global);
+    o->place = s->place;
+}
+
 static void lower_shared(struct mt_lowering *l)
 {
     unsigned n = 0, i = 0;
@@ -1335,6 +1346,7 @@ static void lower_shared(struct mt_lowering *l)
     for (i = 0; i < n; i++) {
         LLVMValueRef g = list[i].global;
         list[i].place = l->shared ? shared_add_place(l, &list[i]) : NULL;
+        shared_tell(l, &list[i]);
         lower_replace(l, g, shared_base, &list[i]);
         mt_shim_drop_dead_users(g);
         if (!LLVMGetFirstUse(g))
@@ -1949,9 +1961,17 @@ struct lower_step {
     unsigned with;
 };
 
+static void lower_checks(struct mt_lowering *l)
+{
+    if (l->u->options->spaces & MT_SPACES_SHARED && l->u->options->only != MT_ONLY_NOTHING)
+        mt_unit_add_checks(l->u, l->module);
+}
+
 /* From NVPTX's code to x86-64 code. */
 static const struct lower_step lower_steps[] = {
-    /* First, as ptxas does it, within blocks: before code moves between them. */
+    /* While lines of instructions are known, and each load is one of the PTX. */
+    {.take = lower_checks},
+    /* As ptxas does it, within blocks: before code moves between them. */
     {.take = lower_contraction},
     {.take = lower_simplify},
     /* While lines of instructions are known, for warnings. */

@@ -258,13 +258,49 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
                .size = s->size,
                .align = s->align,
                .scope = s->scope,
-               .order = s->order};
+               .order = s->order,
+               .object = s->object};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "format/image.def"
         rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.sites", rows, l->u->nsites) : NULL;
+    free(rows);
+    return t;
+}
+
+/* Returns the variable in the image; NULL: it has no place of its own there, or several. */
+static LLVMValueRef image_variable_named(struct mt_lowering *l, const char *symbol)
+{
+    char name[4200];
+    snprintf(name, sizeof name, MT_DEVICE_PREFIX "%s", symbol);
+    LLVMValueRef g = LLVMGetNamedGlobal(l->module, symbol);
+    g = g ? g : LLVMGetNamedGlobal(l->module, name);
+    return g && LLVMGetUnnamedAddress(g) == LLVMNoUnnamedAddr ? g : NULL;
+}
+
+static LLVMValueRef image_objects(struct mt_lowering *l)
+{
+    LLVMValueRef *rows = malloc((l->u->nobjects + 1) * sizeof *rows);
+    for (unsigned i = 0; rows && i < l->u->nobjects; i++) {
+        const struct mt_bounds *o = &l->u->objects[i];
+        struct {
+#define MT_IMAGE_OBJECT DECLARE
+#include "format/image.def"
+        } v = {.name = image_text(l, o->name),
+               .address = o->space == MT_OBJECT_GLOBAL ? image_variable_named(l, o->symbol) : NULL,
+               .place = o->place,
+               .offset = o->offset,
+               .bytes = o->bytes,
+               .space = o->space,
+               .dynamic = o->dynamic};
+        struct row r = {.n = 0};
+#define MT_IMAGE_OBJECT EMIT
+#include "format/image.def"
+        rows[i] = image_row(l, &r);
+    }
+    LLVMValueRef t = rows ? image_table(l, "mt.objects", rows, l->u->nobjects) : NULL;
     free(rows);
     return t;
 }
@@ -388,6 +424,8 @@ void mt_image_tables(struct mt_lowering *l)
            .shared = l->shared,
            .site_base = l->site_base,
            .arch = (uint32_t)image_architecture(u),
+           .nobjects = u->nobjects,
+           .objects = image_objects(l),
            .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr)};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT

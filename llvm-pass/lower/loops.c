@@ -2,6 +2,7 @@
 #include "loops.h"
 #include "memtrace/order.h"
 #include "lowering.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -503,7 +504,7 @@ struct ways {
 
 static int ways_is_record(const char *name)
 {
-    return mt_starts(name, "__mt_access_");
+    return mt_starts(name, "__mt_access_") && !mt_is_check(name);
 }
 
 /* Returns 1 for a record call, or a call that may lead to one. */

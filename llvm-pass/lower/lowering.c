@@ -267,26 +267,44 @@ static void records_move(struct mt_lowering *l, LLVMValueRef access, LLVMValueRe
     LLVMSetOperand(access, operand, to);
 }
 
-/* Turns "__mt_access_KIND" into "__mt_access_KIND_to" if its access is found. */
+/* Returns the pointer that the number of a record of local memory was made from (trace/instrument.c); NULL:
+ * it cannot be seen, or is a constant's. */
+static LLVMValueRef records_local(LLVMValueRef number)
+{
+    for (;;) {
+        LLVMOpcode op = LLVMIsAInstruction(number) ? LLVMGetInstructionOpcode(number) : (LLVMOpcode)0;
+        if (op == LLVMPtrToInt)
+            return LLVMGetOperand(number, 0);
+        if (op != LLVMIntToPtr && op != LLVMAdd && op != LLVMSub && op != LLVMAnd)
+            return NULL;
+        number = LLVMGetOperand(number, 0);
+    }
+}
+
+/* Turns "__mt_access_KIND" into "__mt_access_KIND_to" if its access is found; the pointer of a number
+ * follows as one more argument. */
 static void records_call(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
-    LLVMValueRef access, made, args[3];
-    LLVMTypeRef types[] = {l->ptr, l->i32, l->i32}, type = LLVMFunctionType(l->ptr, types, 3, 0);
+    unsigned n = mt_ends(name, "_number") ? 4 : 3;
+    LLVMValueRef access, made, args[4];
+    LLVMTypeRef types[] = {l->ptr, l->i32, l->i32, l->ptr}, type = LLVMFunctionType(l->ptr, types, n, 0);
     char to[64];
     for (unsigned i = 0; i < 3; i++)
         args[i] = LLVMGetOperand(call, i);
-    if (LLVMTypeOf(args[0]) != l->ptr || !(access = mt_recorded_access(call, args[0])))
+    args[3] = n == 4 ? records_local(args[0]) : args[0];
+    if (!args[3] || LLVMTypeOf(args[3]) != l->ptr || !(access = mt_recorded_access(call, args[3])))
         return;
     snprintf(to, sizeof to, "%s_to", name);
     LLVMPositionBuilderBefore(l->builder, call);
-    made = LLVMBuildCall2(l->builder, type, mt_declare(l->module, to, type), args, 3, "");
+    made = LLVMBuildCall2(l->builder, type, mt_declare(l->module, to, type), args, n, "");
     records_move(l, access, made);
     LLVMInstructionEraseFromParent(call);
 }
 
 void mt_lower_records(struct mt_lowering *l)
 {
-    static const char *const names[] = {"__mt_access_global", "__mt_access_generic", "__mt_access_any"};
+    static const char *const names[] = {"__mt_access_global", "__mt_access_generic", "__mt_access_any",
+                                        "__mt_access_number"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         LLVMValueRef f = LLVMGetNamedFunction(l->module, names[i]);
         for (LLVMUseRef u = f ? LLVMGetFirstUse(f) : NULL, next; u; u = next) {

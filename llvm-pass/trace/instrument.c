@@ -236,6 +236,18 @@ static void naming_load(struct naming *w, LLVMValueRef load)
     }
 }
 
+/* Returns the name of a variable, of one in a function without the function: the site has that. NULL: it is a
+ * constant of clang's, a string or a local variable's initial value. */
+static char *naming_variable(LLVMValueRef v)
+{
+    char *name = LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0), *in = NULL;
+    for (char *at = name; at && (at = strstr(at, ")::")); at++)
+        in = at + 3;
+    if (in)
+        memmove(name, in, strlen(in) + 1);
+    return name;
+}
+
 static void naming_walk(struct naming *w, LLVMValueRef v)
 {
     v = mt_base_of(v);
@@ -247,9 +259,8 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         return;
     }
     w->seen[w->nseen++] = v;
-    if (LLVMIsAGlobalVariable(v)) /* a private variable is a constant of clang's: a string, or a local
-                                   * variable's initial value */
-        naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
+    if (LLVMIsAGlobalVariable(v))
+        naming_found(w, naming_variable(v));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
     else if (mt_opcode(v) == LLVMIntToPtr || mt_opcode(v) == LLVMPtrToInt ||
@@ -1145,9 +1156,7 @@ static void spaces_add_local(struct mt_unit *u, LLVMValueRef variable, uint64_t 
            (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
 }
 
-/* Returns the offset of a variable: those of all functions are consecutive, as each has its own place on
- * the stack. */
-static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
+uint64_t mt_unit_local_at(struct mt_unit *u, LLVMValueRef variable)
 {
     uint64_t at = 0;
     struct mt_local key = {.variable = variable}, *found;
@@ -1164,14 +1173,15 @@ static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
     return found ? found->at : 0;
 }
 
-/* Turns a pointer to local memory into a number, as a pointer that is not dereferenced. */
-static LLVMValueRef local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
+/* Turns a pointer to local memory into a number, as a pointer that is not dereferenced. base: the variable
+ * that it is computed from, or NULL. */
+static LLVMValueRef local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer, LLVMValueRef base)
 {
     LLVMTypeRef i64 = mt_type_int(u, 64);
-    LLVMValueRef base = mt_base_of(pointer), at = LLVMBuildPtrToInt(b, pointer, i64, "");
-    if (LLVMIsAAllocaInst(base)) {
+    LLVMValueRef at = LLVMBuildPtrToInt(b, pointer, i64, "");
+    if (base) {
         at = LLVMBuildSub(b, at, LLVMBuildPtrToInt(b, base, i64, ""), "");
-        at = LLVMBuildAdd(b, at, LLVMConstInt(i64, spaces_offset(u, base), 0), "");
+        at = LLVMBuildAdd(b, at, LLVMConstInt(i64, mt_unit_local_at(u, base), 0), "");
     } else { /* one of several */
         at = LLVMBuildAnd(b, at, LLVMConstInt(i64, 0xffffff, 0), "");
     }
@@ -1235,13 +1245,10 @@ static LLVMValueRef tensor_number(struct mt_unit *u, uint32_t n)
     return LLVMConstInt(mt_type_int(u, 32), n, 0);
 }
 
-static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size,
-                              uint32_t align, char *variable);
-
 static LLVMValueRef tensor_site(struct mt_unit *u, LLVMValueRef call, uint32_t type,
                                 const struct mt_asm_warp_access *a)
 {
-    return tensor_number(u, unit_add_site(u, call, type, 0, 0, variable_of(a->address)));
+    return tensor_number(u, mt_unit_add_site(u, call, type, 0, 0, variable_of(a->address)));
 }
 
 static int tensor_is_wanted(const struct mt_unit *u, enum mt_access_type op)
@@ -1329,9 +1336,8 @@ static struct mt_asm_strength sites_strength(LLVMValueRef inst)
     return LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst) ? is_volatile : weak;
 }
 
-/* align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
-static uint32_t unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size,
-                              uint32_t align, char *variable)
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
+                          char *variable)
 {
     struct mt_source_location place;
     if (mt_grow(&u->sites, &u->sites_cap, u->nsites + 1, sizeof *u->sites)) {
@@ -1487,6 +1493,21 @@ static LLVMValueRef instrument_is_lane(struct tracer *t, unsigned lanes)
     return LLVMBuildZExt(t->builder, is, t->i32, "");
 }
 
+/* Notes the variable of the access at its site. Returns the function's own variable on the stack that the
+ * address is computed from, or NULL; a record of another one has no offset to compare. */
+static LLVMValueRef instrument_object(struct mt_unit *u, LLVMValueRef inst, const struct mt_access *a,
+                                      struct mt_site *site)
+{
+    uint32_t object = mt_unit_object_of(u, a->pointer);
+    LLVMValueRef base = object ? u->objects[object - 1].base : mt_base_of(a->pointer);
+    LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
+    int local = LLVMIsAAllocaInst(base) != NULL,
+        own = local && a->space == MT_SPACE_LOCAL &&
+              LLVMGetBasicBlockParent(LLVMGetInstructionParent(base)) == function;
+    site->object = local && !own ? 0 : object;
+    return own ? base : NULL;
+}
+
 static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
 {
     struct mt_unit *u = t->u;
@@ -1516,11 +1537,11 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
     const char *word = a->global_only ? "generic" : space_word(u, a->space);
     uint32_t type = a->global_only ? a->op : space_type(u, a),
              shown = a->space == MT_SPACE_GENERIC ? a->op : type;
-    uint32_t site = unit_add_site(u, inst, shown, bytes ? 0 : size, bytes ? 0 : needed_alignment(inst, size),
-                                  variable_of(a->pointer));
-    LLVMValueRef pointer = as_pointer(t, a);
+    uint32_t site = mt_unit_add_site(u, inst, shown, bytes ? 0 : size,
+                                     bytes ? 0 : needed_alignment(inst, size), variable_of(a->pointer));
+    LLVMValueRef pointer = as_pointer(t, a), array = instrument_object(u, inst, a, &u->sites[site]);
     if (a->space == MT_SPACE_LOCAL)
-        pointer = local_number(u, t->builder, pointer);
+        pointer = local_number(u, t->builder, pointer, array);
     LLVMValueRef id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
         LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),
@@ -1570,7 +1591,7 @@ static void instrument_sync(struct tracer *t, LLVMValueRef inst)
     int after = s.object && s.kind == MT_SYNC_BARRIER;
     LLVMPositionBuilderBefore(t->builder, after ? LLVMGetNextInstruction(inst) : inst);
     LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
-    LLVMValueRef site = LLVMConstInt(t->i32, unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
+    LLVMValueRef site = LLVMConstInt(t->i32, mt_unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
     if (s.object)
         what = instrument_sync_object(t, &s, &name);
     else
@@ -1820,6 +1841,7 @@ void mt_unit_instrument(struct mt_unit *u)
     t.block_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.ptr, t.i64, t.i32, t.i32}, 4, 0);
     t.note_type = LLVMFunctionType(none, (LLVMTypeRef[]){t.i32}, 1, 0);
     inline_wrappers(u);
+    mt_unit_add_shared(u);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         struct mt_kernel *k = mt_unit_kernel(u, f);
         if (!LLVMIsDeclaration(f) && (!k || k->traced) && u->options->only != MT_ONLY_NOTHING)

@@ -17,6 +17,9 @@ void mt_copy_param_names(LLVMValueRef from, LLVMValueRef to);
 char *mt_param_name(LLVMValueRef param);
 
 /* instrument.c */
+/* Adds a site. align: alignment that the access needs, 0 unknown; takes ownership of `variable`. */
+uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
+                          char *variable);
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what);
 /* Names u->site_variable by the contents of all sites. Files with the same sites may share it; code for
  * another architecture has it if its sites are the same. */
@@ -24,6 +27,25 @@ void mt_unit_name_sites(struct mt_unit *u);
 /* Returns 1 if the source location of this instruction is to be traced ([[memtrace::skip]], #pragma
  * memtrace off). */
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);
+
+/* ---- variables that accesses must stay in (objects.c) ---- */
+/* Returns the number of the only variable that the address is computed from, from 1; 0: not known. */
+uint32_t mt_unit_object_of(struct mt_unit *u, LLVMValueRef pointer);
+/* Adds all shared variables to u->objects: an access by an unknown pointer must be in one of them. */
+void mt_unit_add_shared(struct mt_unit *u);
+/* Puts calls for memtrace check into the CPU image's module (with the option spaces): a check before each
+ * load of constant memory at an index, of which traces have no records, and the place of barriers, warp
+ * functions, malloc and printf before these. */
+#define MT_CHECK_CONSTANT_CALL "__mt_access_constant"
+#define MT_CHECK_PLACE_CALL "__mt_access_place"
+void mt_unit_add_checks(struct mt_unit *u, LLVMModuleRef module);
+/* Returns 1 for the name of either. */
+int mt_is_check(const char *name);
+/* Returns the variable with this name in the instrumented module, or NULL. */
+struct mt_bounds *mt_unit_object_named(struct mt_unit *u, const char *symbol);
+/* Returns the offset of a variable on the stack, as records have it: those of all functions are consecutive,
+ * as each has its own place on the stack. */
+uint64_t mt_unit_local_at(struct mt_unit *u, LLVMValueRef variable);
 
 /* instrument.c: memory accesses of an instruction. */
 enum mt_space {

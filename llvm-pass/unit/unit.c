@@ -187,7 +187,12 @@ void mt_unit_free(struct mt_unit *u)
         free(u->notes[i].what);
         free(u->notes[i].file);
     }
+    for (unsigned i = 0; i < u->nobjects; i++) {
+        free(u->objects[i].symbol);
+        free(u->objects[i].name);
+    }
     free(u->facts);
+    free(u->objects);
     free(u->kernels);
     free(u->sites);
     free(u->site_variable);

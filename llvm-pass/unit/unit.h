@@ -46,7 +46,17 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align, scope, order; /* fields as in image.def */
+    uint32_t line, column, op, size, align, scope, order, object; /* fields as in image.def */
+};
+
+/* A variable that accesses must stay in (trace/objects.c). Fields as in image.def. */
+struct mt_bounds {
+    LLVMValueRef base; /* variable or alloca of the instrumented module */
+    char *symbol;      /* name of a variable in the module, or "" */
+    char *name;
+    uint64_t offset, bytes;
+    uint32_t space, dynamic;
+    LLVMValueRef place; /* of the CPU image */
 };
 
 struct mt_note {
@@ -74,6 +84,9 @@ struct mt_unit {
     size_t sites_cap;
     char *site_variable; /* name of the GPU code's variable after its sites; with -fgpu-rdc the code adds
                           * it to them; or NULL */
+    struct mt_bounds *objects;
+    unsigned nobjects;
+    size_t objects_cap;
     struct mt_note *notes;
     unsigned nnotes;
     size_t notes_cap;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "format/image.h"
+#include "trace/trace.h"
 
 #define RECORD "__mt_access_"
 #define RECORD_PHASE "mt.record.each.phase" /* reads the object */
@@ -45,9 +46,9 @@ static LLVMValueRef record_pointer(LLVMValueRef p)
 static int record_kind(const char *name)
 {
     static const char *const kinds[] = {
-        [MT_RECORD_GLOBAL] = "global", [MT_RECORD_GENERIC] = "generic", [MT_RECORD_SHARED] = "shared",
-        [MT_RECORD_NUMBER] = "number", [MT_RECORD_ANY] = "any",         [MT_RECORD_MBARRIER] = "mbarrier",
-        [MT_RECORD_PHASE] = "phase"};
+        [MT_RECORD_GLOBAL] = "global", [MT_RECORD_GENERIC] = "generic",  [MT_RECORD_SHARED] = "shared",
+        [MT_RECORD_NUMBER] = "number", [MT_RECORD_ANY] = "any",          [MT_RECORD_MBARRIER] = "mbarrier",
+        [MT_RECORD_PHASE] = "phase",   [MT_RECORD_CONSTANT] = "constant"};
     const char *kind = name + strlen(RECORD);
     for (int i = 0; mt_starts(name, RECORD) && i < (int)(sizeof kinds / sizeof *kinds); i++)
         if (mt_starts(kind, kinds[i]) && (kind[strlen(kinds[i])] == '_' || !kind[strlen(kinds[i])]))
@@ -70,8 +71,9 @@ static void record_unmoved(LLVMValueRef call, LLVMValueRef p)
 }
 
 /* Turns a record of known size that is, or may be, of global memory into "mt.record.global" or
- * "mt.record.generic" (p, meta, site); any other into "mt.record.each" (kind, p, bytes, meta, site), where
- * meta is the type, and bytes are given for a size known only at run time. */
+ * "mt.record.generic" (p, meta, site); any other into "mt.record.each" (kind, p, bytes, meta, site, local),
+ * where meta is the type, bytes are given for a size known only at run time, and `local` is the pointer of an
+ * access to local memory. */
 static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
@@ -86,6 +88,8 @@ static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char 
                                 LLVMConstIntGetZExtValue(type) << 28 | LLVMConstIntGetZExtValue(bytes), 0);
     }
     LLVMPositionBuilderBefore(l->builder, call);
+    LLVMValueRef local =
+        kind == MT_RECORD_NUMBER && mt_ends(name, "_to") ? LLVMGetOperand(call, 3) : LLVMGetPoison(l->ptr);
     int plain = !late && (kind == MT_RECORD_GLOBAL || kind == MT_RECORD_GENERIC),
         generic = kind == MT_RECORD_GENERIC;
     if (kind == MT_RECORD_GLOBAL)
@@ -94,21 +98,25 @@ static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char 
     if (LLVMTypeOf(args[0]) != l->ptr && (!plain || generic || !global))
         args[0] = LLVMBuildAddrSpaceCast(l->builder, args[0], l->ptr, "");
     LLVMTypeRef types[] = {LLVMTypeOf(args[0]), l->i32, l->i32},
-                each[] = {l->i32, l->ptr, l->i64, l->i32, l->i32};
+                each[] = {l->i32, l->ptr, l->i64, l->i32, l->i32, l->ptr};
     if (!plain) {
-        LLVMValueRef more[] = {LLVMConstInt(l->i32, (unsigned)kind, 0), args[0],
-                               late ? LLVMGetOperand(call, 1) : LLVMGetPoison(l->i64), args[1], args[2]};
-        LLVMTypeRef type = LLVMFunctionType(l->none, each, 5, 0);
+        LLVMValueRef more[] = {LLVMConstInt(l->i32, (unsigned)kind, 0),
+                               args[0],
+                               late ? LLVMGetOperand(call, 1) : LLVMGetPoison(l->i64),
+                               args[1],
+                               args[2],
+                               local};
+        LLVMTypeRef type = LLVMFunctionType(l->none, each, 6, 0);
         LLVMBuildCall2(l->builder, type,
                        record_declare(l, kind == MT_RECORD_PHASE ? RECORD_PHASE : "mt.record.each", type),
-                       more, 5, "");
+                       more, 6, "");
     } else if (!sized || LLVMConstIntGetZExtValue(args[1]) & MT_RAW_MAX_SIZE) {
         LLVMTypeRef type = LLVMFunctionType(l->none, types, 3, 0);
         const char *to = generic ? "mt.record.generic" : global ? "mt.record.global.1" : "mt.record.global";
         LLVMBuildCall2(l->builder, type, record_declare(l, to, type), args, 3, "");
     }
     if (mt_ends(name, "_to"))
-        record_unmoved(call, LLVMGetOperand(call, 0));
+        record_unmoved(call, LLVMGetOperand(call, kind == MT_RECORD_NUMBER ? 3 : 0));
     LLVMInstructionEraseFromParent(call);
 }
 
@@ -247,6 +255,11 @@ static LLVMValueRef record_each(struct vec *v, LLVMValueRef call)
 int vec_emit_record(struct vec *v, LLVMValueRef call)
 {
     const char *name = vec_callee(call);
+    LLVMValueRef place = LLVMGetOperand(call, 0);
+    if (!strcmp(name, MT_CHECK_PLACE_CALL)) {
+        record_call(v, name, &place, 1);
+        return 1;
+    }
     if (!mt_starts(name, "mt.record."))
         return 0;
     int each = mt_starts(name, "mt.record.each"), generic = !strcmp(name, "mt.record.generic");
@@ -260,8 +273,11 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
         v->bad = record_rows(v, call, generic, &at);
     else
         v->bad = record_lanes(v, call, generic, at.part[0]);
-    int may = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
-    v->bad_for = may ? mt_recorded_access(call, LLVMGetOperand(call, each)) : NULL;
+    LLVMValueRef p = LLVMGetOperand(call, each), local = each ? LLVMGetOperand(call, 5) : NULL;
+    int any = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
+    if (local && !LLVMIsPoison(local))
+        p = local;
+    v->bad_for = any || p == local ? mt_recorded_access(call, p) : NULL;
     if (!v->bad_for) /* not one that can skip lanes */
         record_call(v, "__mt_warp_end", &v->bad, 1);
     return 1;

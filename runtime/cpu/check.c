@@ -1,5 +1,5 @@
-/* Bad accesses to global memory (MEMTRACE_CHECK=1): outside of every allocation, or misaligned. On a GPU
- * the launch would die; here the access is skipped and the launch continues, so that one run shows all
+/* Bad accesses (MEMTRACE_CHECK=1): outside of every allocation or of the variable meant, or misaligned. On a
+ * GPU the launch may die; here the access is skipped and the launch continues, so that one run shows all
  * errors. Under MEMTRACE_CHECK=stop, and where code cannot skip the access, the thread (for vector code
  * the warp) ends before it, and the launch fails. A launch that then waits for work that was not done is
  * given up. */
@@ -346,7 +346,105 @@ static const struct mt_image *image_of(const struct mt_pool_launch *run, const v
     return i;
 }
 
-/* Checks an access of the running thread. Returns 0 if it is good; else it was reported. */
+/* ---- accesses outside of their variable ---- */
+
+/* Returns where the variable begins: its address, or its offset as records have it. */
+static uint64_t object_base(const struct mt_image *image, const struct mt_image_object *o)
+{
+    const struct mt_image_shared *own = image->head->shared;
+    const struct mt_image_shared_place *place = o->place;
+    if (o->space == MT_OBJECT_GLOBAL)
+        return (uint64_t)(uintptr_t)o->address;
+    if (o->space == MT_OBJECT_LOCAL)
+        return o->offset;
+    if (o->dynamic)
+        return own ? own->dynamic : o->offset;
+    return place ? place->offset + place->home->base : (own ? own->base : 0) + o->offset;
+}
+
+/* Returns whether the access is inside the variable; else the report says where it is. */
+static int object_holds(const struct mt_image *image, const struct mt_image_object *o, struct mt_cpu_bad *bad)
+{
+    uint64_t bytes = o->dynamic ? mt_cpu_tls.dyn_shared : o->bytes;
+    uint64_t at = bad->address - object_base(image, o);
+    if (bad->bytes <= bytes && at <= bytes - bad->bytes)
+        return 1;
+    bad->object = o;
+    bad->object_bytes = bytes;
+    bad->object_at = (int64_t)at;
+    return 0;
+}
+
+/* Returns the distance between the access and its variable. */
+static uint64_t object_apart(const struct mt_cpu_bad *bad)
+{
+    int64_t at = bad->object_at;
+    return at < 0                             ? 0 - (uint64_t)at
+           : (uint64_t)at < bad->object_bytes ? 0
+                                              : (uint64_t)at - bad->object_bytes;
+}
+
+/* For an access of shared memory by an unknown pointer: returns whether any variable of the kernel's images
+ * holds it; else the report names the nearest. */
+static int object_any_holds(const struct mt_image *image, struct mt_cpu_bad *bad)
+{
+    struct mt_cpu_bad nearest = *bad;
+    for (; image; image = image->peer) {
+        const struct mt_image_object *o = image->head->objects;
+        for (uint32_t i = 0; i < image->head->nobjects; i++, o++) {
+            struct mt_cpu_bad here = *bad;
+            if (o->space != MT_OBJECT_SHARED)
+                continue;
+            if (object_holds(image, o, &here))
+                return 1;
+            if (!nearest.object || object_apart(&here) < object_apart(&nearest))
+                nearest = here;
+        }
+    }
+    *bad = nearest;
+    return 0;
+}
+
+/* Returns whether the bytes are those of cooperative groups, after the launch's own. */
+static int object_is_reserved(const struct mt_cpu_bad *bad)
+{
+    uint64_t first = mt_cpu_tls.shared_bytes - MT_SHARED_RESERVED;
+    return bad->address - first < MT_SHARED_RESERVED;
+}
+
+/* Checks an access against the variable of its site. Returns whether it is inside. */
+static int object_check(const struct mt_pool_launch *run, uint32_t number, struct mt_cpu_bad *bad)
+{
+    const struct mt_image_head *head = bad->image->head;
+    const struct mt_image_object *o = number && number <= head->nobjects
+                                          ? (const struct mt_image_object *)head->objects + number - 1
+                                          : NULL;
+    uint64_t address = bad->address;
+    int good = 1;
+    if (mt_rec_space(bad->type) == MT_IN_SHARED && address >> 32 && address >> 32 <= MT_SHARED_WINDOW)
+        bad->address = (uint32_t)address; /* in another CTA of the cluster */
+    if (o && (o->space != MT_OBJECT_GLOBAL || o->address))
+        good = object_holds(bad->image, o, bad);
+    else if (mt_rec_space(bad->type) == MT_IN_SHARED)
+        good = object_is_reserved(bad) || object_any_holds(run->launch->image, bad);
+    bad->address = address;
+    return good;
+}
+
+/* Returns whether the access may happen although it is outside of its variable, as on a GPU: in the CTA's
+ * shared memory, or a load of constants of the image. */
+static int object_is_harmless(const struct mt_cpu_bad *bad)
+{
+    if (bad->type >= MT_CHECK_CONSTANT)
+        return bad->kind == MT_FINDING_OF_BOUNDS && bad->address >= bad->image->base &&
+               bad->address + bad->bytes <= bad->image->base + bad->image->bytes;
+    uint64_t at = bad->address >> 32 <= MT_SHARED_WINDOW ? (uint32_t)bad->address : bad->address;
+    return bad->kind == MT_FINDING_OF_BOUNDS && mt_rec_space(bad->type) == MT_IN_SHARED &&
+           bad->bytes <= mt_cpu_tls.shared_bytes && at <= mt_cpu_tls.shared_bytes - bad->bytes;
+}
+
+/* Checks an access of the running thread. Returns 0 if it is good; else it was reported, and must not happen
+ * if this is not -1. */
 static int check_one(struct mt_pool_launch *run, const struct mt_image *image, uint64_t address,
                      uint32_t meta, uint32_t site)
 {
@@ -354,14 +452,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
     const struct mt_image_site *sites = head->sites;
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     site -= head->site_base ? image->site_base : 0;
-    uint32_t align = site < head->nsites ? sites[site].align : 0;
-    int code = 0;
-    if (align && address % align) /* a GPU reports misalignment first */
-        code = MT_ERR_MISALIGNED;
-    else if (!is_allocated(run->launch->device, address, meta & MT_RAW_MAX_SIZE, meta >> 28))
-        code = MT_ERR_ADDRESS;
-    if (MT_LIKELY(!code))
-        return 0;
+    uint32_t align = site < head->nsites ? sites[site].align : 0, space = mt_rec_space(meta >> 28);
     struct mt_cpu_bad bad = {.launch = run->launch,
                              .address = address,
                              .bytes = meta & MT_RAW_MAX_SIZE,
@@ -369,14 +460,24 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
                              .image = image,
                              .site = site,
                              .align = align,
-                             .kind =
-                                 code == MT_ERR_ADDRESS ? MT_FINDING_OF_BOUNDS : MT_FINDING_OF_MISALIGNED};
+                             .kind = MT_FINDING_OF_BOUNDS};
+    int code = 0;
+    if (align && address % align) /* a GPU reports misalignment first */
+        code = MT_ERR_MISALIGNED;
+    else if (mt_check_all && !object_check(run, site < head->nsites ? sites[site].object : 0, &bad))
+        code = MT_ERR_ADDRESS;
+    else if (!space && !is_allocated(run->launch->device, address, bad.bytes, bad.type))
+        code = MT_ERR_ADDRESS;
+    if (MT_LIKELY(!code))
+        return 0;
+    if (code == MT_ERR_MISALIGNED)
+        bad.kind = MT_FINDING_OF_MISALIGNED;
     memcpy(bad.cta, t->ctaid, sizeof bad.cta);
     memcpy(bad.thread, t->tid, sizeof bad.thread);
     bad_tell(&bad);
     atomic_fetch_add_explicit(&run->found, 1, memory_order_relaxed);
     atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
-    return code;
+    return object_is_harmless(&bad) ? -1 : code;
 }
 
 void mt_check_end(void)
@@ -401,30 +502,48 @@ void mt_check_spins(struct mt_pool_launch *run)
         mt_fault_fail(run->bad, "gives up waiting: another thread had a bad access");
 }
 
+/* The last access that this worker checked. */
+static _Thread_local struct {
+    const struct mt_pool_launch *run;
+    const struct mt_image *image;
+    const void *code;
+    uint32_t site;
+} last;
+
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller)
 {
     struct mt_cta *cta = mt_cta_current();
     struct mt_pool_launch *run = cta->run;
     const struct mt_image *image = image_of(run, caller);
-    uint32_t bad = 0;
+    uint32_t bad = 0, told = 0;
+    last.run = run;
+    last.image = image;
+    last.code = caller;
+    last.site = site - (image->head->site_base ? image->site_base : 0);
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for the report */
-        bad |= (uint32_t)(check_one(run, image, address[i], meta, site) != 0) << i;
+        int code = check_one(run, image, address[i], meta, site);
+        told |= (uint32_t)(code != 0) << i;
+        bad |= (uint32_t)(code > 0) << i;
     }
-    if (bad && mt_cpu_settings.check.stop)
+    if (told && mt_cpu_settings.check.stop)
         mt_check_end();
     check_go_on(run, (uint32_t)__builtin_popcount(lanes));
     return bad;
 }
 
-static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, const char *format, va_list ap)
+static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, struct mt_check_place place,
+                      const char *format, va_list ap)
 {
     char words[256];
+    const struct mt_image *image = place.code ? image_of(cta->run, place.code) : NULL;
     vsnprintf(words, sizeof words, format, ap);
     bad->launch = cta->run->launch;
-    bad->image = bad->launch->image;
+    bad->image = image ? image : bad->launch->image;
+    bad->place = place.code;
+    bad->note = image ? place.note : 0;
     bad->site = MT_BAD_NO_SITE;
     bad->words = words;
     memcpy(bad->cta, cta->ctaid, sizeof bad->cta);
@@ -432,36 +551,38 @@ static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, const ch
     bad_tell(bad);
 }
 
-void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind, const void *place,
-                   const char *format, ...)
+void mt_check_tell(const struct mt_cta *cta, uint32_t thread, enum mt_finding_kind kind,
+                   struct mt_check_place place, const char *format, ...)
 {
-    struct mt_cpu_bad bad = {.kind = kind, .place = place};
+    struct mt_cpu_bad bad = {.kind = kind};
     va_list ap;
     if (MT_LIKELY(!mt_check_all))
         return;
     check_thread(thread, bad.thread);
     va_start(ap, format);
-    check_say(cta, &bad, format, ap);
+    check_say(cta, &bad, place, format, ap);
     va_end(ap);
 }
 
-void mt_check_tell_here(enum mt_finding_kind kind, const void *place, const char *format, ...)
+void mt_check_tell_here(enum mt_finding_kind kind, struct mt_check_place place, const char *format, ...)
 {
     struct mt_cta *cta = mt_cta_current();
-    struct mt_cpu_bad bad = {.kind = kind, .place = place};
+    struct mt_cpu_bad bad = {.kind = kind};
     va_list ap;
     if (MT_LIKELY(!mt_check_all))
         return;
     memcpy(bad.thread, mt_cpu_tls.tid, sizeof bad.thread);
     va_start(ap, format);
-    check_say(cta, &bad, format, ap);
+    check_say(cta, &bad, place, format, ap);
     va_end(ap);
 }
 
 void mt_check_stack(struct mt_pool_launch *run)
 {
-    mt_check_tell_here(MT_FINDING_OF_STACK, NULL,
-                       "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
-                       mt_cpu_settings.stack);
+    int known = last.run == run && last.site < last.image->head->nsites;
+    mt_check_tell_here(
+        MT_FINDING_OF_STACK,
+        (struct mt_check_place){known ? last.code : NULL, known ? MT_CHECK_SITE | last.site : 0},
+        "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)", mt_cpu_settings.stack);
     run->told |= mt_check_all;
 }

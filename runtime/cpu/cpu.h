@@ -64,6 +64,13 @@ struct mt_cpu_bad {
     const char *words;         /* text of an error that is not an access and has no address; NULL for
                                 * accesses */
     const void *place;         /* address of its code */
+    uint32_t note;             /* note of the image with its line, from 1, or MT_CHECK_SITE | number of a site
+                                * with it; 0: not known */
+#define MT_CHECK_SITE (1u << 31)
+    /* Variable that the access left, its bytes, and where the access begins in it; NULL: none is known. */
+    const struct mt_image_object *object;
+    uint64_t object_bytes;
+    int64_t object_at;
 };
 
 /* Check of each recorded access (MEMTRACE_CHECK=1). */

@@ -108,7 +108,7 @@ static void device_convert(struct text *t, char *spec, size_t n, char c, int lon
 
 /* Counts the memory that a GPU keeps per call until the launch ends: at least the format's address and the
  * arguments. A GPU then overwrites the oldest output. */
-static void device_printed(size_t bytes)
+static void device_printed(size_t bytes, const void *code)
 {
     struct mt_pool_launch *run = mt_worker_self ? mt_cta_current()->run : NULL;
     uint64_t room = run ? run->launch->printf_bytes : 0, more = 8 + ((bytes + 7) & ~7ull);
@@ -116,7 +116,7 @@ static void device_printed(size_t bytes)
         return;
     uint64_t before = atomic_fetch_add_explicit(&run->printed, more, memory_order_relaxed);
     if (before <= room && before + more > room)
-        mt_check_tell_here(MT_FINDING_OF_HEAP, NULL,
+        mt_check_tell_here(MT_FINDING_OF_HEAP, (struct mt_check_place){code, mt_cpu_tls.place},
                            "prints more than the %" PRIu64 " bytes that a GPU's printf keeps of a launch: "
                            "what came first is lost there (cudaLimitPrintfFifoSize)",
                            room);
@@ -166,7 +166,7 @@ int mt_cpu_vprintf(const char *format, const void *args)
     if (t.p != t.small)
         free(t.p);
     if (MT_UNLIKELY(mt_check_all))
-        device_printed(b.at);
+        device_printed(b.at, __builtin_return_address(0));
     return b.count;
 }
 
@@ -188,7 +188,8 @@ void *mt_cpu_malloc(uint64_t bytes)
     void *p = !bytes ? NULL : get ? get(bytes) : malloc(bytes);
     leave_device(was);
     if (MT_UNLIKELY(!p && bytes && mt_worker_self))
-        mt_check_tell_here(MT_FINDING_OF_HEAP, __builtin_return_address(0),
+        mt_check_tell_here(MT_FINDING_OF_HEAP,
+                           (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place},
                            "malloc of %" PRIu64 " bytes gives NULL: the heap of kernels is full "
                            "(cudaLimitMallocHeapSize)",
                            bytes);

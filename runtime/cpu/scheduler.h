@@ -98,7 +98,8 @@ struct mt_fiber {
     uint64_t result; /* result of the present wait */
     struct mt_stack *stack;
     uint32_t cluster_phase; /* phase of the cluster's barrier at its last arrival */
-    uint32_t pad[3];
+    uint32_t place;         /* MEMTRACE_CHECK: note of the barrier that it waits at, and the code's address */
+    const void *code;
 };
 _Static_assert(sizeof(struct mt_fiber) == 64, "one cache line per fiber");
 
@@ -110,7 +111,8 @@ struct mt_queue {
 struct mt_group {
     uint32_t key; /* operation and mode */
     uint32_t mask, arrived;
-    uint64_t site; /* call address in the first lane */
+    uint64_t site;  /* call address in the first lane */
+    uint32_t place; /* its note (mt_cpu_tls.place) */
 };
 
 struct mt_warp {

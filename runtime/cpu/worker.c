@@ -399,11 +399,11 @@ static void warp_wake(struct mt_cta *cta, struct mt_queue *waiters, uint32_t cou
 /* Counts an undefined result and reports the first one. The lane still gets a value, on a GPU perhaps
  * another one. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
-                                                     const char *what, const void *site)
+                                                     const char *what, struct mt_check_place place)
 {
     static _Atomic int said;
     atomic_fetch_add_explicit(&cta->run->undefined, 1, memory_order_relaxed);
-    mt_check_tell(cta, warp * MT_WARP + lane, MT_FINDING_OF_MASK, site, "lane %u %s", lane, what);
+    mt_check_tell(cta, warp * MT_WARP + lane, MT_FINDING_OF_MASK, place, "lane %u %s", lane, what);
     if (mt_check_all)
         return;
     if (!atomic_exchange(&said, 1))
@@ -414,7 +414,8 @@ __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_
                 cta->ctaid[2], what);
 }
 
-static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32_t from, const void *site)
+static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32_t from,
+                        struct mt_check_place place)
 {
     const struct mt_warp *w = &cta->warp[warp];
     char what[96];
@@ -422,7 +423,7 @@ static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32
              !(w->lanes >> from & 1) ? "the CTA does not have"
              : w->exited >> from & 1 ? "has exited"
                                      : "does not take part");
-    warp_undefined(cta, warp, lane, what, site);
+    warp_undefined(cta, warp, lane, what, place);
 }
 
 void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from)
@@ -433,8 +434,14 @@ void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from)
         if (from)
             snprintf(what, sizeof what, "shuffles from lane %u, which has exited or does not take part",
                      from[lane]);
-        warp_undefined(mt_cta_current(), warp, lane, what, __builtin_return_address(0));
+        warp_undefined(mt_cta_current(), warp, lane, what,
+                       (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place});
     }
+}
+
+static struct mt_check_place group_place(const struct mt_group *g)
+{
+    return (struct mt_check_place){(const void *)(uintptr_t)g->site, g->place};
 }
 
 /* ---- results
@@ -464,7 +471,7 @@ static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, const s
         in = j <= max;
     }
     if (in && !(lanes >> j & 1)) {
-        warp_absent(cta, warp, i, (uint32_t)j, (const void *)g->site);
+        warp_absent(cta, warp, i, (uint32_t)j, group_place(g));
         j = (int)i;
     } else if (!in)
         j = (int)i;
@@ -600,7 +607,8 @@ static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t val
     uint32_t bit = 1u << self->lane, i;
     struct mt_group *g;
     if (MT_UNLIKELY(!(mask & bit)))
-        warp_undefined(cta, self->warp, self->lane, "is not in the mask of its warp function", site);
+        warp_undefined(cta, self->warp, self->lane, "is not in the mask of its warp function",
+                       (struct mt_check_place){site, mt_cpu_tls.place});
     mask |= bit;
     w->value[self->lane] = value;
     w->a[self->lane] = a;
@@ -615,6 +623,7 @@ static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t val
         g->mask = mask;
         g->arrived = 0;
         g->site = (uintptr_t)site;
+        g->place = mt_cpu_tls.place;
     }
     g->arrived |= bit;
     if (collective_is_complete(w, g)) {
@@ -768,7 +777,7 @@ static void warp_never(const struct mt_cta *cta, uint32_t warp, const struct mt_
 {
     const struct mt_warp *w = &cta->warp[warp];
     mt_check_tell(cta, warp * MT_WARP + (uint32_t)__builtin_ctz(g->arrived), MT_FINDING_OF_MASK,
-                  (const void *)g->site,
+                  group_place(g),
                   "lanes 0x%08x wait at a warp function with mask 0x%08x, and lanes 0x%08x of it never come",
                   g->arrived, g->mask, g->mask & w->lanes & ~w->exited & ~g->arrived);
 }
@@ -855,9 +864,15 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     return (uint32_t)cta_block(cta, self);
 }
 
+/* Returns the place of the last barrier that the fiber came to. */
+static struct mt_check_place barrier_place(const struct mt_fiber *f)
+{
+    return (struct mt_check_place){f->code, f->place};
+}
+
 /* Checks that all threads that have not ended reach the same barrier in the code, told apart by `site`. */
 __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *cta, uint32_t id,
-                                                         const void *site, const void *code)
+                                                         const void *site)
 {
     const struct mt_fiber *self = cta->current;
     struct mt_barrier *b = (struct mt_barrier *)&cta->barrier[id];
@@ -866,7 +881,7 @@ __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *ct
     if (!b->site || b->site == site)
         return;
     b->site = NULL;
-    mt_check_tell(cta, self->warp * MT_WARP + self->lane, MT_FINDING_OF_BARRIER, code,
+    mt_check_tell(cta, self->warp * MT_WARP + self->lane, MT_FINDING_OF_BARRIER, barrier_place(self),
                   "comes to barrier %u at another place of the code than %u other %s of its CTA", id,
                   b->arrived, cta->run->warps ? "warps" : "threads");
 }
@@ -874,15 +889,17 @@ __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *ct
 uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     struct mt_cta *cta = cta_waiting("a barrier");
+    cta->current->place = mt_cpu_tls.place;
+    cta->current->code = __builtin_return_address(0);
     if (MT_UNLIKELY(mt_check_all) && kind < MT_BARRIER_SOME && !count)
-        barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0), __builtin_return_address(0));
+        barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0));
     return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
 }
 
 void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others)
 {
     mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), MT_FINDING_OF_BARRIER,
-                  __builtin_return_address(0),
+                  (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place},
                   "is elsewhere, as are lanes 0x%08x, when lanes 0x%08x of warp %u come to a barrier", others,
                   lanes, warp);
 }
@@ -892,8 +909,10 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
     struct mt_cta *cta = cta_waiting("a barrier");
     struct mt_fiber *self = cta->current;
     const void *place = (const void *)(uintptr_t)(kind >> MT_BARRIER_PLACE);
+    self->place = mt_cpu_tls.place;
+    self->code = __builtin_return_address(0);
     if (MT_UNLIKELY(mt_check_all) && !(kind & MT_BARRIER_SOME) && !count)
-        barrier_check_site(cta, id % MT_BARRIERS, place, __builtin_return_address(0));
+        barrier_check_site(cta, id % MT_BARRIERS, place);
     kind %= MT_BARRIER_SOME;
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
     struct mt_barrier *b =
@@ -930,7 +949,7 @@ static void barrier_tell(const struct mt_cta *cta, uint32_t id, const char *othe
     const struct mt_barrier *b = &cta->barrier[id];
     uint32_t each = cta->run->warps ? MT_WARP : 1,
              wait = b->nwaiters ? (uint32_t)(b->waiters.head - cta->fiber) : 0;
-    mt_check_tell(cta, wait * each, MT_FINDING_OF_BARRIER, NULL,
+    mt_check_tell(cta, wait * each, MT_FINDING_OF_BARRIER, barrier_place(&cta->fiber[wait]),
                   "%u of %u %s come to barrier %u, and others %s", b->arrived,
                   b->expected ? b->expected : cta->alive, each > 1 ? "warps" : "threads", id, others);
 }
@@ -1713,7 +1732,7 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
         uint64_t list[MT_WARP];
         for (uint32_t i = 0; i < MT_WARP; i++)
             list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
-        if (!mt_rec_space(meta >> 28)) /* only global memory is checked */
+        if (mt_rec_space(meta >> 28) <= MT_IN_LOCAL) /* not a barrier */
             bad = mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
     }
     if (t->run == runs->run + RUNS)
@@ -1721,6 +1740,13 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
     if (mt_check_on)
         t->run_end = t->run + 1; /* room for this access */
     return (struct mt_run_room){t->run, bad};
+}
+
+uint32_t mt_cpu_check_constant(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site)
+{
+    return mt_check_all
+               ? mt_check_warp(lane, mask, meta | MT_CHECK_CONSTANT << 28, site, __builtin_return_address(0))
+               : 0;
 }
 
 void mt_cpu_run_bad(void)
@@ -1947,7 +1973,7 @@ static void worker_deadlock(struct mt_cta *cta)
 {
     const struct mt_fiber *first = cta->cluster_waiters.head;
     uint32_t number = first ? (uint32_t)(first - cta->fiber) * (cta->run->warps ? MT_WARP : 1) : 0;
-    mt_check_tell(cta, number, MT_FINDING_OF_BARRIER, NULL,
+    mt_check_tell(cta, number, MT_FINDING_OF_BARRIER, (struct mt_check_place){NULL, 0},
                   "waits at its cluster's barrier, to which others never come");
     cta->run->told |= mt_check_all;
     mt_fault_record(cta->run, MT_ERR_TIMEOUT,
@@ -1971,7 +1997,7 @@ static int worker_grid_is_stuck(const struct mt_cta *cta)
 static void worker_grid_deadlock(const struct mt_cta *cta)
 {
     struct mt_pool_launch *run = cta->run;
-    mt_check_tell(cta, 0, MT_FINDING_OF_BARRIER, NULL,
+    mt_check_tell(cta, 0, MT_FINDING_OF_BARRIER, barrier_place(&cta->fiber[0]),
                   "waits at its grid's barrier, and %u CTAs have ended without it", run->gone);
     run->told |= mt_check_all;
     mt_fault_record(run, MT_ERR_TIMEOUT,
@@ -2206,8 +2232,8 @@ static int check_result(struct mt_pool_launch *run)
     l->told = run->ended || run->told;
     if (!run->ended)
         return run->failed;
-    snprintf(l->message, sizeof l->message, "%llu bad access%s to global memory, reported above",
-             (unsigned long long)n, n == 1 ? "" : "es");
+    snprintf(l->message, sizeof l->message, "%llu bad access%s, reported above", (unsigned long long)n,
+             n == 1 ? "" : "es");
     return run->bad;
 }
 

@@ -34,12 +34,12 @@ def faults():
     return os.path.join(HERE, "faults.cu")
 
 
-def built(world, source):
-    return world.compile(os.path.join(HERE, source), "-O1", "-g", "-arch=sm_90", "--mt-spaces=global,shared")
+def built(world, source, spaces="global,shared"):
+    return world.compile(os.path.join(HERE, source), "-O1", "-g", "-arch=sm_90", "--mt-spaces=" + spaces)
 
 
-def by_mt_cc(world, source, **how):
-    judge_all(built(world, source), source, **how)
+def by_mt_cc(world, source, spaces="global,shared", **how):
+    judge_all(built(world, source, spaces), source, **how)
 
 
 def nvcc_program(world, source):
@@ -50,7 +50,7 @@ def nvcc_program(world, source):
     return program
 
 
-def by_nvcc(world, source, **how):
+def by_nvcc(world, source, spaces=None, **how):
     judge_all(nvcc_program(world, source), source, host_lines=False, **how)
 
 
@@ -64,12 +64,13 @@ add("", "faults.cu")
 add(".races", "races.cu")
 add(".scopes", "scopes.cu")
 add(".sync", "sync.cu")
-add(".memory", "memory.cu")
+add(".memory", "memory.cu", spaces="global,shared,local")
 add(".calls", "calls.cu")
 add(".graphs", "graphs.cu")
 add(".freed", "freed.cu")
 add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
+add(".bounds", "bounds.cu", spaces="global,shared,local")
 
 
 @case("host_right")

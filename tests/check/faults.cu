@@ -329,21 +329,21 @@ static void last(int right)
 
 // ---- barriers and masks ----
 
-__global__ void halves(int *a, int n) // !halves: barrier
+__global__ void halves(int *a, int n)
 {
     int t = threadIdx.x;
     if (t < n) {
         a[t] += 1;
-        __syncthreads();
+        __syncthreads(); // !halves: barrier
     }
     __syncthreads();
     a[t] *= 2;
 }
-__global__ void odd_lanes(int *a, unsigned mask) // !lanes: mask
+__global__ void odd_lanes(int *a, unsigned mask)
 {
     int v = threadIdx.x;
     if (threadIdx.x & 1)
-        v = __shfl_sync(mask, v, 1);
+        v = __shfl_sync(mask, v, 1); // !lanes: mask
     a[threadIdx.x] = v;
 }
 

@@ -5,19 +5,19 @@
 
 // ---- the heap of kernels ----
 
-__global__ void huge(int *ok, size_t bytes) // !huge: heap
+__global__ void huge(int *ok, size_t bytes)
 {
-    char *p = (char *)malloc(bytes);
+    char *p = (char *)malloc(bytes); // !huge: heap
     *ok = p != nullptr;
     if (p)
         p[0] = 1;
     free(p);
 }
-__global__ void hoards(int *ok, int right) // !hoards: heap
+__global__ void hoards(int *ok, int right)
 {
     int got = 0;
     for (int i = 0; i < 64; i++) {
-        int *p = (int *)malloc(65536);
+        int *p = (int *)malloc(65536); // !hoards: heap
         got += p != nullptr;
         if (p)
             *p = i;
@@ -26,32 +26,32 @@ __global__ void hoards(int *ok, int right) // !hoards: heap
     }
     *ok = got;
 }
-__global__ void each_new(int *ok, int ints) // !each_new: heap
+__global__ void each_new(int *ok, int ints)
 {
-    int *p = new int[ints];
-    p[ints - 1] = 1; // !each_new: out-of-bounds
+    int *p = new int[ints]; // !each_new: heap
+    p[ints - 1] = 1;        // !each_new: out-of-bounds
     ok[threadIdx.x] = 1;
     __syncthreads();
     delete[] p;
 }
 
-__global__ void tells(int *ok, int lines) // !tells: heap
+__global__ void tells(int *ok, int lines)
 {
     for (int i = 0; i < lines; i++)
-        printf("%d %f%s", i, 0.5 * i, ""); // 8 for the format, 4 and 4 and 8 and 8
+        printf("%d %f%s", i, 0.5 * i, ""); // !tells: heap; 8 for the format, 4 and 4 and 8 and 8
     *ok = 1;
 }
-__global__ void each_tells(int *ok, int some) // !each_tells: heap
+__global__ void each_tells(int *ok, int some)
 {
     if (threadIdx.x < some)
-        printf("%%");
+        printf("%%"); // !each_tells: heap
     if (blockIdx.x == 0 && threadIdx.x == 0)
         *ok = 1;
 }
-__global__ void chatters(int *ok, int from) // !chatters: heap
+__global__ void chatters(int *ok, int from)
 {
     if (threadIdx.x >= from)
-        printf("%s", "");
+        printf("%s", ""); // !chatters: heap
     if (blockIdx.x == 0 && threadIdx.x == 0)
         *ok = 1;
 }
@@ -112,38 +112,28 @@ static void chatters(int right) // the standard size
 
 __device__ __noinline__ int sum_to(volatile int *a, int n)
 {
-    volatile int here[16];
-    here[n & 15] = n;
+    volatile int here[16] = {n}; // !deep: stack
     return n <= 0 ? a[0] : sum_to(a, n - 1) + here[n & 15];
 }
-__global__ void deep(int *a, int n) // !deep: stack
+__global__ void deep(int *a, int n)
 {
     a[1] = sum_to(a, n);
 }
-__device__ __noinline__ int odd(volatile int *a, int n);
-__device__ __noinline__ int even(volatile int *a, int n)
+template <int at> __device__ __noinline__ int turn(volatile int *a, int n)
 {
-    volatile int here[8];
-    here[n & 7] = n;
-    return n == 0 ? a[0] : odd(a, n - 1) + here[n & 7];
+    volatile int here[8] = {n}; // !by_turns: stack
+    return n == 0 ? a[at] : turn<1 - at>(a, n - 1) + here[n & 7];
 }
-__device__ __noinline__ int odd(volatile int *a, int n)
+__global__ void by_turns(int *a, int n)
 {
-    volatile int here[8];
-    here[n & 7] = n;
-    return n == 0 ? a[1] : even(a, n - 1) + here[n & 7];
-}
-__global__ void by_turns(int *a, int n) // !by_turns: stack
-{
-    a[2] = even(a, n);
+    a[2] = turn<0>(a, n);
 }
 __device__ __noinline__ int walk(volatile int *next, int at)
 {
     volatile int here[32];
-    here[at & 31] = at;
-    return next[at] < 0 ? at : walk(next, next[at]) + here[at & 31] * 0;
+    return next[here[at & 31] = at] < 0 ? at : walk(next, next[at]) + here[at & 31] * 0; // !walked: stack
 }
-__global__ void walked(int *next, int *out) // !walked: stack
+__global__ void walked(int *next, int *out)
 {
     *out = walk(next, 0);
 }

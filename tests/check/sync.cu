@@ -4,16 +4,16 @@
 
 // ---- barriers ----
 
-__global__ void rounds(int *a, int n) // !rounds: barrier
+__global__ void rounds(int *a, int n)
 {
     for (int i = threadIdx.x; i < n; i += 64) {
         a[i] += 1;
         __syncthreads();
     }
-    __syncthreads();
+    __syncthreads(); // !rounds: barrier
     a[threadIdx.x] *= 2;
 }
-__global__ void one_warp(int *a, int right) // !one_warp: barrier
+__global__ void one_warp(int *a, int right)
 {
     int t = threadIdx.x;
     if (right || t < 32) {
@@ -21,15 +21,15 @@ __global__ void one_warp(int *a, int right) // !one_warp: barrier
         __syncthreads();
     }
     a[t] += 1;
-    __syncthreads();
+    __syncthreads(); // !one_warp: barrier
     a[t] *= 2;
 }
-__global__ void branches(int *a, int right) // !branches: barrier
+__global__ void branches(int *a, int right)
 {
     int t = threadIdx.x;
     if (t >= 32 && !right) {
         a[t] = 1;
-        __syncthreads();
+        __syncthreads(); // !branches: barrier
         a[t] += 1;
     } else {
         a[t] = 2;
@@ -37,39 +37,39 @@ __global__ void branches(int *a, int right) // !branches: barrier
         a[t] *= 3;
     }
 }
-__global__ void too_many(int *a, int right) // !too_many: barrier
+__global__ void too_many(int *a, int right)
 {
     int t = threadIdx.x, n = right ? 64 : 96;
     a[t] = 1;
     if (t < 64)
-        asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory");
+        asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); // !too_many: barrier
     else
-        asm volatile("bar.sync 2, %0;" ::"r"(n) : "memory");
+        asm volatile("bar.sync 2, %0;" ::"r"(n) : "memory"); // !too_many: barrier
     a[t ^ 32] += 1;
 }
 
 // the grid's: 8 CTAs
-__global__ void grid_half(int *a, int right) // !grid_half: barrier
+__global__ void grid_half(int *a, int right)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x, v = a[i];
     if (right || blockIdx.x % 2)
-        cooperative_groups::this_grid().sync();
+        cooperative_groups::this_grid().sync(); // !grid_half: barrier
     a[i] = v + 1;
 }
-__global__ void grid_but_first(int *a, int right) // !grid_but_first: barrier
+__global__ void grid_but_first(int *a, int right)
 {
     if (right || blockIdx.x)
-        cooperative_groups::this_grid().sync();
+        cooperative_groups::this_grid().sync(); // !grid_but_first: barrier
     a[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
-__global__ void grid_again(int *a, int right) // !grid_again: barrier
+__global__ void grid_again(int *a, int right)
 {
     auto grid = cooperative_groups::this_grid();
     grid.sync();
     if (right && blockIdx.x < 6) // others end before that
         a[blockIdx.x * blockDim.x + threadIdx.x] = 1;
     if (!right && blockIdx.x % 3 == 0)
-        grid.sync();
+        grid.sync(); // !grid_again: barrier
 }
 
 template <void (*kernel)(int *, int)> static void of_grid(int right)
@@ -89,44 +89,44 @@ static void rounds(int right)
 }
 // ---- masks ----
 
-__global__ void half_sum(int *a, int right) // !half_sum: mask
+__global__ void half_sum(int *a, int right)
 {
     int v = a[threadIdx.x];
     if (threadIdx.x < 16)
         for (int by = 8; by; by /= 2)
-            v += __shfl_down_sync(right ? 0xffffu : 0xffff0000u, v, by, 16);
+            v += __shfl_down_sync(right ? 0xffffu : 0xffff0000u, v, by, 16); // !half_sum: mask
     a[threadIdx.x] = v;
 }
-__global__ void outside(int *a, int right) // !outside: mask
+__global__ void outside(int *a, int right)
 {
     unsigned some = __ballot_sync(~0u, threadIdx.x < 20);
     if (!right || threadIdx.x < 20)
-        a[threadIdx.x] = __any_sync(some, a[threadIdx.x] > 0);
+        a[threadIdx.x] = __any_sync(some, a[threadIdx.x] > 0); // !outside: mask
 }
-__global__ void leader(int *a, int right) // !leader: mask
+__global__ void leader(int *a, int right)
 {
     int v = threadIdx.x;
     if (threadIdx.x >= 8)
-        v = __shfl_sync(0xffffff00u, v, right ? 8 : 0);
+        v = __shfl_sync(0xffffff00u, v, right ? 8 : 0); // !leader: mask
     a[threadIdx.x] = v;
 }
-__global__ void half_warp(int *a, int right) // !half_warp: mask
+__global__ void half_warp(int *a, int right)
 {
-    __syncwarp(right ? ~0u : 0xffffu);
+    __syncwarp(right ? ~0u : 0xffffu); // !half_warp: mask
     a[threadIdx.x] = 1;
 }
-__global__ void gone(int *a, int right) // !gone: mask
+__global__ void gone(int *a, int right)
 {
     if (!right && threadIdx.x == 5)
         return;
-    a[threadIdx.x] = __shfl_sync(right ? ~0u : ~0x20u, a[threadIdx.x], 5);
+    a[threadIdx.x] = __shfl_sync(right ? ~0u : ~0x20u, a[threadIdx.x], 5); // !gone: mask
 }
 
-__global__ void both(int *a, int right) // !both: mask
+__global__ void both(int *a, int right)
 {
     int v = threadIdx.x;
     if (threadIdx.x < 16) // a lane that does not come, and lanes that the mask lacks
-        v += __shfl_sync(right ? 0xffffu : 0xffu, v, right ? 0 : 20);
+        v += __shfl_sync(right ? 0xffffu : 0xffu, v, right ? 0 : 20); // !both: mask
     a[threadIdx.x] = v;
 }
 

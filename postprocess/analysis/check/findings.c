@@ -675,6 +675,16 @@ static int collect_reads_early(const struct mt_findings *f, const size_t *list, 
     return 0;
 }
 
+/* Returns 1 for a read of shared memory that nothing wrote because it is outside of the variable meant. */
+static int collect_reads_outside(const struct mt_findings *f, const struct mt_finding *x)
+{
+    for (size_t i = 0; !x->alloc && i < f->count; i++)
+        if (f->list[i].kind == MT_FINDING_OF_BOUNDS && strcmp(f->list[i].kernel, x->kernel) == 0 &&
+            findings_side_order(&f->list[i].here, &x->here) == 0)
+            return 1;
+    return 0;
+}
+
 int mt_check_early(struct mt_findings *f)
 {
     size_t n = 0, races = 0, *list = malloc((f->count + 1) * sizeof *list);
@@ -683,13 +693,13 @@ int mt_check_early(struct mt_findings *f)
     for (size_t i = 0; rc == 0 && i < f->count; i++)
         if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE || f->list[i].kind == MT_FINDING_OF_SHARED_RACE)
             list[races++] = i;
-    for (size_t i = 0; races && i < f->count; i++)
-        gone[i] =
-            f->list[i].kind == MT_FINDING_OF_UNWRITTEN && collect_reads_early(f, list, races, &f->list[i]);
-    for (size_t i = 0; races && i < f->count; i++)
+    for (size_t i = 0; rc == 0 && i < f->count; i++)
+        gone[i] = f->list[i].kind == MT_FINDING_OF_UNWRITTEN &&
+                  (collect_reads_early(f, list, races, &f->list[i]) || collect_reads_outside(f, &f->list[i]));
+    for (size_t i = 0; rc == 0 && i < f->count; i++)
         if (!gone[i])
             f->list[n++] = f->list[i];
-    f->count = races ? n : f->count;
+    f->count = rc == 0 ? n : f->count;
     free(gone);
     free(list);
     return rc;

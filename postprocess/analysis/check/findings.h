@@ -102,7 +102,8 @@ int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const stru
                    struct mt_buffers *buffers);
 /* Sets the launch of a finding. l: NULL is allowed */
 void mt_finding_launched(struct mt_finding *x, const struct mt_launch_event *l);
-/* Removes uninitialised reads that a race explains as too early. Returns 0, or -1 without memory. */
+/* Removes uninitialised reads that a race explains as too early, or of shared memory outside of a variable.
+ * Returns 0, or -1 without memory. */
 int mt_check_early(struct mt_findings *f);
 
 #endif

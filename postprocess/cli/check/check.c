@@ -468,6 +468,7 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
 {
     static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
                 end[] = "--", called[] = "memtrace check", command[] = "run";
+    static char all[] = "--spaces=global,shared,local";
     char run[PATH_MAX], output[PATH_MAX + 16];
     size_t n = 0, at = 0;
     while (argv[n])
@@ -482,7 +483,8 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     words[at++] = command;
     words[at++] = device;
     words[at++] = output;
-    words[at++] = check_wants_group(choice, MT_FINDING_RACE) || check_wants(choice, MT_FINDING_OF_UNWRITTEN)
+    words[at++] = check_wants(choice, MT_FINDING_OF_BOUNDS) ? all
+                  : check_wants_group(choice, MT_FINDING_RACE) || check_wants(choice, MT_FINDING_OF_UNWRITTEN)
                       ? shared
                       : global;
     words[at++] = end;

@@ -790,6 +790,22 @@ static const struct mt_image_site *bad_site(const struct mt_cpu_bad *bad)
     return bad->site < head->nsites ? (const struct mt_image_site *)head->sites + bad->site : &unknown;
 }
 
+/* Returns the line of an error other than an access, at least its kernel's. */
+static const char *bad_place(const struct mt_cpu_bad *bad, uint64_t *line)
+{
+    const struct mt_image_head *head = bad->image->head;
+    const struct mt_image_note *n = head->notes;
+    const struct mt_image_kernel *k = bad->launch->kernel;
+    int known = bad->note && bad->note <= head->nnotes && n[bad->note - 1].line;
+    const struct mt_image_site *s = head->sites;
+    if (bad->note & MT_CHECK_SITE && s[bad->note & ~MT_CHECK_SITE].line) {
+        *line = s[bad->note & ~MT_CHECK_SITE].line;
+        return s[bad->note & ~MT_CHECK_SITE].file;
+    }
+    *line = known ? n[bad->note - 1].line : k->line;
+    return known ? n[bad->note - 1].file : k->file;
+}
+
 static const struct mt_launch_line *failed_line(const struct mt_cpu_launch *l)
 {
     return l->user;
@@ -819,9 +835,12 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
 /* Prints a finding that is not an access. */
 static void check_print_words(const struct mt_cpu_bad *bad)
 {
-    mt_note("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
-            mt_short((const char *)bad->launch->kernel->pretty).text, bad->cta[0], bad->cta[1], bad->cta[2],
-            bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
+    uint64_t line;
+    const char *file = bad_place(bad, &line);
+    mt_note("check: kernel %s, %s:%u, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
+            mt_short((const char *)bad->launch->kernel->pretty).text, base_name(file), (unsigned)line,
+            bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0], bad->thread[1], bad->thread[2],
+            bad->words);
 }
 
 static const char *after_number(const char *s)
@@ -846,7 +865,7 @@ static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
     if (bad->words && !same_reason(p->where.near, bad->words))
         return 0;
     return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
-           p->first.place == bad->place && p->first.kind == bad->kind;
+           p->first.place == bad->place && p->first.note == bad->note && p->first.kind == bad->kind;
 }
 
 /* Describes memory that exists but belongs to another device. */
@@ -859,8 +878,36 @@ static void check_forbidden(const struct mt_cpu_bad *bad, struct check_where *w)
                  bad->launch->device);
 }
 
+/* Describes an access outside of a variable: "0 bytes after `tile` (128 bytes of shared memory)". */
+static void describe_object(const struct mt_cpu_bad *bad, struct check_where *w)
+{
+    static const char *const memories[] = {"device memory", "shared memory", "local memory"};
+    const struct mt_image_object *o = bad->object;
+    const char *name = o->name, *last = strrchr(name, ':');
+    char quoted[160] = "an array";
+    uint64_t at = (uint64_t)bad->object_at, bytes = bad->object_bytes;
+    struct mt_block b;
+    *w = (struct check_where){.alloc = -1, .side = bad->object_at < 0 ? "before" : "after"};
+    if (*name)
+        snprintf(quoted, sizeof quoted, "`%.140s`", last ? last + 1 : name);
+    if (bad->object_at < 0)
+        w->distance = 0 - at < bad->bytes ? 0 : 0 - at - bad->bytes;
+    else if (at > bytes)
+        w->distance = at - bytes;
+    if (o->space == MT_OBJECT_GLOBAL && mt_heap_find(o->address, &b))
+        w->alloc = b.id - 1;
+    snprintf(w->near, sizeof w->near, "%llu byte%s %s %s (%llu byte%s of %s%s)",
+             (unsigned long long)w->distance, w->distance == 1 ? "" : "s", w->side, quoted,
+             (unsigned long long)bytes, bytes == 1 ? "" : "s", o->dynamic ? "dynamic " : "",
+             memories[o->space]);
+}
+
 static void check_look(const struct mt_cpu_bad *bad, struct check_where *w)
 {
+    if (bad->object) {
+        describe_object(bad, w);
+        return;
+    }
     if (!bad->words) {
         check_describe(bad->address, bad->bytes, w, 1);
         check_forbidden(bad, w);
@@ -952,6 +999,8 @@ static void sum_up(const struct bad_access *p)
     const struct mt_image_site *s = bad_site(&p->first);
     const struct mt_launch_line *l = failed_line(p->launch);
     int access = !p->first.words;
+    uint64_t line;
+    const char *file = bad_place(&p->first, &line);
     struct mt_check_line c = {
         .kernel = p->launch->kernel->pretty,
         .why = check_whys[p->first.kind],
@@ -962,10 +1011,10 @@ static void sum_up(const struct bad_access *p)
         .distance = p->where.distance,
         .launch = l ? l->seq : 0,
         .site = (uint64_t)p->first.image->site_base + p->first.site,
-        .file = access ? s->file : p->launch->kernel->file,
-        .line = access ? s->line : p->launch->kernel->line,
+        .file = access ? s->file : file,
+        .line = access ? s->line : line,
         .access = access,
-        .op = mt_op_text(p->first.type),
+        .op = mt_op_text(p->first.type & 3),
         .size = p->first.bytes,
         .address = p->first.address,
         .count = p->count,

@@ -72,6 +72,14 @@ MT_BUILTIN void __mt_access_number(void *p, uint32_t meta, uint32_t site)
         access_record((uint64_t)p, meta, site);
 }
 
+/* p: pointer of an access to local memory. */
+MT_BUILTIN void *__mt_access_number_to(void *number, uint32_t meta, uint32_t site, void *p)
+{
+    if (spaces_wanted() && access_append((uint64_t)number, meta, site))
+        return (void *)mt_cpu_run_nowhere(meta);
+    return p;
+}
+
 MT_BUILTIN void __mt_access_number_n(void *p, uint64_t bytes, uint32_t type, uint32_t site)
 {
     if (spaces_wanted())
@@ -123,6 +131,23 @@ MT_BUILTIN void __mt_access_phase_n(void *p, uint64_t bytes, uint32_t type, uint
 {
     if (spaces_wanted() && bytes)
         access_block(access_phase((uint64_t)p, type), bytes, type, site);
+}
+
+/* Names the place of the call that follows, a barrier or the like. */
+MT_INLINED void __mt_access_place(uint32_t note)
+{
+    mt_cpu_tls.place = note + 1;
+}
+
+/* Checks a load of constant memory, under MEMTRACE_CHECK=1. */
+MT_BUILTIN void __mt_access_constant(void *p, uint32_t meta, uint32_t site)
+{
+    uint64_t lane[32];
+    if (__builtin_expect(mt_cpu_tls.run != mt_cpu_tls.run_end, 1))
+        return;
+    lane[mt_cpu_tls.laneid] = (uint64_t)p;
+    if (mt_cpu_check_constant(lane, 1u << mt_cpu_tls.laneid, meta, site + __mt_site_base))
+        mt_cpu_run_bad();
 }
 
 /* Records of code for whole warps (llvm-pass/vector/record.c): an access of a warp is one run. `warp`: its
@@ -414,6 +439,7 @@ static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32
             *address = access_phase(*address, *type);
         break;
     case MT_RECORD_NUMBER:
+    case MT_RECORD_CONSTANT:
         break;
     }
     return spaces_wanted();
@@ -426,6 +452,10 @@ MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const u
 {
     uint64_t at[LANES], left[LANES], site = of >> 32 << 32;
     uint32_t type[LANES], some = 0, bad = 0, meta = (uint32_t)of;
+    if (space == MT_RECORD_CONSTANT)
+        return mt_cpu_tls.run == mt_cpu_tls.run_end
+                   ? mt_cpu_check_constant(lane, mask, meta, (uint32_t)(of >> 32) + __mt_site_base)
+                   : 0;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         at[i] = lane[i];

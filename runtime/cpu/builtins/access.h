@@ -61,6 +61,13 @@ static MT_INLINE bool spaces_wanted(void)
     return mt_cpu_tls.compact != 0;
 }
 
+/* Returns whether the address is in another CTA's shared memory. */
+static MT_INLINE bool spaces_of_cluster(uint64_t p)
+{
+    const uint32_t *n = mt_cpu_tls.cluster;
+    return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
+}
+
 /* Returns the offset of an address in the CTA's shared memory. The address is a pointer, or PTX's 32-bit
  * form (see mt_asm_shared_address). For the memory of another CTA of the cluster, the upper half is that
  * CTA's number + 1. */
@@ -69,17 +76,10 @@ static MT_INLINE uint64_t spaces_shared(uint64_t p)
     uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;
     if (p >> 32 == 0)
         p = mt_shared_whole((uint32_t)p, base);
-    if (__builtin_expect(p - base < mt_cpu_tls.shared_bytes || !stride, 1))
+    if (__builtin_expect(p - base < mt_cpu_tls.shared_bytes || !spaces_of_cluster(p), 1))
         return p - base;
     uint64_t at = p - (uint64_t)mt_cpu_tls.cluster_shared;
     return (at / stride + 1) << 32 | at % stride;
-}
-
-/* Returns whether the address is in another CTA's shared memory. */
-static MT_INLINE bool spaces_of_cluster(uint64_t p)
-{
-    const uint32_t *n = mt_cpu_tls.cluster;
-    return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
 }
 
 /* Makes an access to the counter of the grid's barrier one of the barrier itself. Returns false for a store.
