@@ -22,6 +22,8 @@ enum {
     MT_HAZARD_STORE = MT_STORE,
     MT_HAZARD_UPDATE = MT_ATOMIC,
     MT_HAZARD_STRONG_LOAD,
+    MT_HAZARD_NARROW_UPDATE, /* of a scope without other CTAs */
+    MT_HAZARD_NARROW_LOAD,
     MT_HAZARD_WAYS
 };
 
@@ -30,7 +32,6 @@ enum {
 struct mt_hazard_past {
     uint32_t time, site, lanes, warps;
     uint32_t cta;  /* number of the CTA in the launch */
-    uint32_t wide; /* 1: its scope has other CTAs */
     uint32_t by;   /* part of the clock that has the time: 0, MT_CLOCK_BY_…, or an mbarrier's */
     uint32_t next; /* number of the next element; 0: none */
 };
@@ -68,7 +69,7 @@ struct mt_hazard_access {
     uint32_t warp, lane, size, way, site, space;
     uint32_t by, time;                  /* part of the clock, and time in it, of a copy */
     uint64_t run;                       /* number of the instruction */
-    int wide, reads;                    /* its scope has other CTAs; it reads */
+    int reads;                          /* 1: it reads */
     const struct mt_clock_group *group; /* group of the lane that accesses */
     const struct mt_hazard_cta *cta;
     struct mt_hazards *of;
@@ -324,12 +325,12 @@ static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now
     return 1;
 }
 
-/* Returns 1 if an access that reads the word comes after this strong one by what it reads: updates of a word
- * have an order, and what follows the later one follows both. */
-static int past_is_observed(const struct mt_hazard_past *p, const struct mt_hazard_access *a)
+/* Returns 1 if the access comes after all earlier updates by what it reads: updates of a word have an order,
+ * and what follows the later one follows both. (An update of narrow scope that is in no order with this one
+ * may then be missed with an earlier one.) */
+static int past_is_observed(const struct mt_hazard_access *a)
 {
-    return a->of->words && a->way == MT_HAZARD_UPDATE && a->reads &&
-           (p->cta == a->cta->number || (p->wide && a->wide));
+    return a->of->words && a->way == MT_HAZARD_UPDATE && a->reads;
 }
 
 /* Removes what of an element is ordered before the access; `now`: the access. Returns 1 if nothing is left.
@@ -337,13 +338,11 @@ static int past_is_observed(const struct mt_hazard_past *p, const struct mt_haza
 static int past_shrink(struct mt_hazard_past *p, const struct mt_hazard_access *a,
                        const struct mt_hazard_past *now)
 {
-    if (past_is_observed(p, a))
-        return 1;
     if (p->cta == now->cta && p->warps == now->warps)
         p->lanes = past_lanes(p, a->warp, a);
     else if (p->cta == now->cta && p->warps & now->warps && !past_lanes(p, a->warp, a))
         p->warps ^= now->warps;
-    return !p->lanes || past_unordered(p, a, MT_HAZARD_KEEP) == NOBODY;
+    return !p->lanes || past_is_observed(a) || past_unordered(p, a, MT_HAZARD_KEEP) == NOBODY;
 }
 
 /* Keeps an access and removes those that are ordered before it: an access unordered with them is also
@@ -355,7 +354,6 @@ static int past_keep(struct mt_hazard_cells *c, uint32_t *at, const struct mt_ha
                                  .lanes = 1u << a->lane,
                                  .warps = 1u << a->warp,
                                  .cta = a->cta->number,
-                                 .wide = (uint32_t)a->wide,
                                  .by = a->by};
     uint32_t others = 0;
     for (uint32_t *i = at; *i;) {
@@ -368,7 +366,7 @@ static int past_keep(struct mt_hazard_cells *c, uint32_t *at, const struct mt_ha
         if (past_takes(p, &now, a->group->lanes == ALL))
             return 0;
         others += p->cta != now.cta;
-        if (past_shrink(p, a, &now) || (others == MT_HAZARD_KEPT && p->cta != now.cta && p->next))
+        if (past_shrink(p, a, &now) || (p->cta != now.cta && others > MT_HAZARD_KEPT))
             past_drop(c, i);
         else
             i = &p->next;
@@ -397,7 +395,9 @@ static int cell_strong(uint32_t way)
 /* Returns the type shown for a way of access. */
 static uint32_t cell_type(uint32_t way)
 {
-    return way == MT_HAZARD_STRONG_LOAD ? MT_LOAD : way;
+    return way == MT_HAZARD_NARROW_UPDATE                                 ? MT_ATOMIC
+           : way == MT_HAZARD_STRONG_LOAD || way == MT_HAZARD_NARROW_LOAD ? MT_LOAD
+                                                                          : way;
 }
 
 static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_past *p, uint32_t thread,
@@ -425,8 +425,8 @@ static int cell_meets(const struct mt_hazard_access *a, uint32_t way, const stru
 {
     if (a->way == MT_HAZARD_STORE || way == MT_HAZARD_STORE)
         return 1;
-    if (cell_strong(a->way) && cell_strong(way)) /* two strong loads are not compared */
-        return p->cta != a->cta->number && !(p->wide && a->wide);
+    if (cell_strong(a->way) && cell_strong(way)) /* one of them is narrow */
+        return p->cta != a->cta->number;
     return a->space == MT_IN_SHARED || a->of->strict;
 }
 
@@ -436,10 +436,15 @@ static int cell_compare(const struct mt_hazard_cells *c, const struct mt_hazard_
 {
     enum { NO = MT_HAZARD_WAYS };
     static const uint32_t order[][MT_HAZARD_WAYS] = {
-        [MT_HAZARD_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, NO},
-        [MT_HAZARD_STORE] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_LOAD, MT_HAZARD_STRONG_LOAD},
-        [MT_HAZARD_UPDATE] = {MT_HAZARD_STORE, MT_HAZARD_LOAD, MT_HAZARD_UPDATE, MT_HAZARD_STRONG_LOAD},
-        [MT_HAZARD_STRONG_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, NO}};
+        [MT_HAZARD_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_NARROW_UPDATE, NO},
+        [MT_HAZARD_STORE] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_LOAD, MT_HAZARD_STRONG_LOAD,
+                             MT_HAZARD_NARROW_UPDATE, MT_HAZARD_NARROW_LOAD},
+        [MT_HAZARD_UPDATE] = {MT_HAZARD_STORE, MT_HAZARD_LOAD, MT_HAZARD_NARROW_UPDATE, MT_HAZARD_NARROW_LOAD,
+                              NO},
+        [MT_HAZARD_STRONG_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_NARROW_UPDATE, NO},
+        [MT_HAZARD_NARROW_UPDATE] = {MT_HAZARD_STORE, MT_HAZARD_LOAD, MT_HAZARD_UPDATE, MT_HAZARD_STRONG_LOAD,
+                                     MT_HAZARD_NARROW_UPDATE, MT_HAZARD_NARROW_LOAD},
+        [MT_HAZARD_NARROW_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_NARROW_UPDATE, NO}};
     const uint32_t *with = order[a->way];
     for (int i = 0; i < MT_HAZARD_WAYS && with[i] != NO; i++)
         for (uint32_t at = x->past[with[i]]; at; at = c->past[at].next) {
@@ -733,15 +738,6 @@ static int hazards_overlap(const struct mt_access_run *r)
     return r->addresses || (r->stride < size && r->stride > -size);
 }
 
-/* Returns the way of a run's accesses. */
-static uint32_t hazards_way(const struct mt_hazards *h, const struct mt_access_run *r)
-{
-    uint32_t type = r->meta >> 28 & 3;
-    if (!h->words || !mt_site_strong(h->sites, r->site) || type == MT_ATOMIC)
-        return type;
-    return type == MT_LOAD ? MT_HAZARD_STRONG_LOAD : MT_HAZARD_UPDATE;
-}
-
 /* Returns what a strong access orders. What does not say its scope counts as wide, and as a release: its
  * trace has no fences. */
 static struct mt_clock_strong hazards_strong(const struct mt_hazards *h, const struct mt_access_run *r)
@@ -758,16 +754,28 @@ static struct mt_clock_strong hazards_strong(const struct mt_hazards *h, const s
                                                 order == MT_ORDER_RELEASE || order == MT_ORDER_ACQ_REL};
 }
 
+/* Returns the way of a run's accesses; s: what it orders, if it is strong. */
+static uint32_t hazards_way(const struct mt_hazards *h, const struct mt_access_run *r,
+                            const struct mt_clock_strong *s)
+{
+    uint32_t type = r->meta >> 28 & 3;
+    int strong = h->words && mt_site_strong(h->sites, r->site);
+    if (h->words && mt_rec_space(r->meta >> 28) == MT_IN_GLOBAL && (strong || type == MT_ATOMIC) && !s->wide)
+        return type == MT_LOAD ? MT_HAZARD_NARROW_LOAD : MT_HAZARD_NARROW_UPDATE;
+    if (!strong || type == MT_ATOMIC)
+        return type;
+    return type == MT_LOAD ? MT_HAZARD_STRONG_LOAD : MT_HAZARD_UPDATE;
+}
+
 static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r,
                          const struct mt_clock_strong *strong, int which)
 {
     struct mt_hazard_access a = {.warp = r->warp,
                                  .size = r->meta & MT_RAW_MAX_SIZE,
-                                 .way = hazards_way(h, r),
+                                 .way = hazards_way(h, r, strong),
                                  .site = r->site,
                                  .space = mt_rec_space(r->meta >> 28),
                                  .run = h->now,
-                                 .wide = strong->wide,
                                  .reads = strong->reads,
                                  .of = h,
                                  .cta = c};
@@ -801,8 +809,8 @@ static int hazards_both(struct mt_hazards *h, struct mt_hazard_cta *c, const str
 
 static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
 {
-    int orders = h->words && hazards_way(h, r) >= MT_HAZARD_UPDATE;
-    struct mt_clock_strong s = orders ? hazards_strong(h, r) : (struct mt_clock_strong){.reads = 1};
+    struct mt_clock_strong s = hazards_strong(h, r);
+    int orders = h->words && cell_strong(hazards_way(h, r, &s));
     mt_clocks_go_on(&c->order, r->warp, r->mask);
     h->now++;
     if (orders && mt_clocks_before(&c->order, r, &s) != 0)
