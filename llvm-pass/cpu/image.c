@@ -259,7 +259,8 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
                .align = s->align,
                .scope = s->scope,
                .order = s->order,
-               .object = s->object};
+               .object = s->object,
+               .overwrites = s->overwrites};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "format/image.def"

@@ -1327,12 +1327,13 @@ static char *sites_variable(const struct mt_source_location *place, uint32_t op,
  * in our own IR, to stay one access, is not volatile in the program. */
 static struct mt_asm_strength sites_strength(LLVMValueRef inst)
 {
-    static const struct mt_asm_strength weak, atomic = {MT_SCOPE_GPU, MT_ORDER_RELAXED},
-                                              is_volatile = {MT_SCOPE_SYS, MT_ORDER_VOLATILE};
+    static const struct mt_asm_strength weak, is_volatile = {MT_SCOPE_SYS, MT_ORDER_VOLATILE, 0};
     if (LLVMIsACallInst(inst))
         return LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ? mt_asm_strength_of(inst) : weak;
     if (!LLVMIsALoadInst(inst) && !LLVMIsAStoreInst(inst))
-        return atomic;
+        return (struct mt_asm_strength){MT_SCOPE_GPU, MT_ORDER_RELAXED,
+                                        LLVMIsAAtomicRMWInst(inst) &&
+                                            LLVMGetAtomicRMWBinOp(inst) == LLVMAtomicRMWBinOpXchg};
     return LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst) ? is_volatile : weak;
 }
 
@@ -1355,16 +1356,18 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
     free(into);
     if (both)
         free(plain);
-    u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
-                                           .function = both ? both : plain,
-                                           .variable = sites_variable(&place, op, size, variable),
-                                           .line = place.line,
-                                           .column = place.column,
-                                           .op = op,
-                                           .size = size,
-                                           .align = align,
-                                           .scope = strength.scope,
-                                           .order = strength.order};
+    u->sites[u->nsites] =
+        (struct mt_site){.file = strdup(place.file),
+                         .function = both ? both : plain,
+                         .variable = sites_variable(&place, op, size, variable),
+                         .line = place.line,
+                         .column = place.column,
+                         .op = op,
+                         .size = size,
+                         .align = align,
+                         .scope = strength.scope,
+                         .order = strength.order,
+                         .overwrites = strength.exchanges && (op & 3) == MT_ATOMIC && !LLVMGetFirstUse(inst)};
     return u->nsites++;
 }
 

@@ -46,7 +46,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align, scope, order, object; /* fields as in image.def */
+    uint32_t line, column, op, size, align, scope, order, object, overwrites; /* fields as in image.def */
 };
 
 /* A variable that accesses must stay in (trace/objects.c). Fields as in image.def. */

@@ -769,6 +769,7 @@ void mt_event_sites(const struct mt_image_head *head, uint32_t base)
                                  .strong = trace_is_strong(site),
                                  .scope = (enum mt_scope)site->scope,
                                  .order = (enum mt_order_kind)site->order,
+                                 .overwrites = (int)site->overwrites,
                                  .file = site->file,
                                  .function = text ? text : site->function,
                                  .inlined = {inlined, n},

@@ -165,45 +165,45 @@ static void access_strength(void **state)
     enum { CTA = MT_SCOPE_CTA, CLUSTER = MT_SCOPE_CLUSTER, GPU = MT_SCOPE_GPU, SYS = MT_SCOPE_SYS };
     enum { RELAXED = MT_ORDER_RELAXED, ACQUIRE, RELEASE, ACQ_REL, SC, VOLATILE };
     static const struct strength_case cases[] = {
-        {"ld.global.u32 $1, [$0];", {0, 0}},
-        {"ld.weak.global.u32 $1, [$0];", {0, 0}},
-        {"ld.shared::cta.u32 $1, [$0];", {0, 0}},
-        {"ld.global.nc.L1::no_allocate.u32 $1, [$0];", {0, 0}},
-        {"st.shared::cluster.u32 [$0], $1;", {0, 0}},
-        {"ld.volatile.shared.u32 $1, [$0];", {SYS, VOLATILE}},
-        {"st.volatile.global.u32 [$0], $1;", {SYS, VOLATILE}},
-        {"ld.relaxed.cta.u32 $1, [$0];", {CTA, RELAXED}},
-        {"ld.relaxed.cluster.shared::cluster.u32 $1, [$0];", {CLUSTER, RELAXED}},
-        {"ld.acquire.gpu.global.L1::evict_last.u32 $1, [$0];", {GPU, ACQUIRE}},
-        {"ld.mmio.relaxed.sys.global.u32 $1, [$0];", {SYS, RELAXED}},
-        {"st.release.sys.u32 [$0], $1;", {SYS, RELEASE}},
-        {"st.relaxed.gpu.shared::cta.u32 [$0], $1;", {GPU, RELAXED}},
-        {"atom.global.add.u32 $1, [$0], $1;", {GPU, RELAXED}},
-        {"atom.shared.cas.b32 $1, [$0], $1, $1;", {GPU, RELAXED}},
-        {"atom.sys.global.inc.u32 $1, [$0], $1;", {SYS, RELAXED}},
-        {"atom.acq_rel.cta.exch.b32 $1, [$0], $1;", {CTA, ACQ_REL}},
-        {"atom.global.release.cluster.or.b32 $1, [$0], $1;", {CLUSTER, RELEASE}},
-        {"atom.acquire.global.add.u32 $1, [$0], $1;", {GPU, ACQUIRE}},
-        {"red.cta.global.add.u32 [$0], $1;", {CTA, RELAXED}},
-        {"red.release.gpu.global.add.u32 [$0], $1;", {GPU, RELEASE}},
-        {"red.relaxed.sys.global.add.v2.bf16x2 [$0], {$1, $1};", {SYS, RELAXED}},
-        {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [$0], [$1], 16;", {GPU, RELAXED}},
-        {"cp.async.ca.shared.global [$1], [$0], 4;", {0, 0}},
-        {"fence.acq_rel.cta;", {CTA, ACQ_REL}},
-        {"fence.acq_rel.cluster;", {CLUSTER, ACQ_REL}},
-        {"fence.gpu;", {GPU, ACQ_REL}},
-        {"fence.sc.sys;", {SYS, SC}},
-        {"fence.acquire.gpu;", {GPU, ACQUIRE}},
-        {"fence.release.sync_restrict::shared::cta.cluster;", {CLUSTER, RELEASE}},
-        {"membar.cta;", {CTA, SC}},
-        {"membar.gl;", {GPU, SC}},
-        {"membar.sys;", {SYS, SC}},
-        {"membar.proxy.alias;", {0, 0}},
-        {"fence.proxy.async.shared::cta;", {0, 0}},
-        {"fence.proxy.tensormap::generic.release.gpu;", {0, 0}},
-        {"fence.mbarrier_init.release.cluster;", {0, 0}},
-        {"bar.sync 0;", {0, 0}},
-        {"mov.u32 $1, %laneid;", {0, 0}},
+        {"ld.global.u32 $1, [$0];", {0, 0, 0}},
+        {"ld.weak.global.u32 $1, [$0];", {0, 0, 0}},
+        {"ld.shared::cta.u32 $1, [$0];", {0, 0, 0}},
+        {"ld.global.nc.L1::no_allocate.u32 $1, [$0];", {0, 0, 0}},
+        {"st.shared::cluster.u32 [$0], $1;", {0, 0, 0}},
+        {"ld.volatile.shared.u32 $1, [$0];", {SYS, VOLATILE, 0}},
+        {"st.volatile.global.u32 [$0], $1;", {SYS, VOLATILE, 0}},
+        {"ld.relaxed.cta.u32 $1, [$0];", {CTA, RELAXED, 0}},
+        {"ld.relaxed.cluster.shared::cluster.u32 $1, [$0];", {CLUSTER, RELAXED, 0}},
+        {"ld.acquire.gpu.global.L1::evict_last.u32 $1, [$0];", {GPU, ACQUIRE, 0}},
+        {"ld.mmio.relaxed.sys.global.u32 $1, [$0];", {SYS, RELAXED, 0}},
+        {"st.release.sys.u32 [$0], $1;", {SYS, RELEASE, 0}},
+        {"st.relaxed.gpu.shared::cta.u32 [$0], $1;", {GPU, RELAXED, 0}},
+        {"atom.global.add.u32 $1, [$0], $1;", {GPU, RELAXED, 0}},
+        {"atom.shared.cas.b32 $1, [$0], $1, $1;", {GPU, RELAXED, 0}},
+        {"atom.sys.global.inc.u32 $1, [$0], $1;", {SYS, RELAXED, 0}},
+        {"atom.acq_rel.cta.exch.b32 $1, [$0], $1;", {CTA, ACQ_REL, 1}},
+        {"atom.global.release.cluster.or.b32 $1, [$0], $1;", {CLUSTER, RELEASE, 0}},
+        {"atom.acquire.global.add.u32 $1, [$0], $1;", {GPU, ACQUIRE, 0}},
+        {"red.cta.global.add.u32 [$0], $1;", {CTA, RELAXED, 0}},
+        {"red.release.gpu.global.add.u32 [$0], $1;", {GPU, RELEASE, 0}},
+        {"red.relaxed.sys.global.add.v2.bf16x2 [$0], {$1, $1};", {SYS, RELAXED, 0}},
+        {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [$0], [$1], 16;", {GPU, RELAXED, 0}},
+        {"cp.async.ca.shared.global [$1], [$0], 4;", {0, 0, 0}},
+        {"fence.acq_rel.cta;", {CTA, ACQ_REL, 0}},
+        {"fence.acq_rel.cluster;", {CLUSTER, ACQ_REL, 0}},
+        {"fence.gpu;", {GPU, ACQ_REL, 0}},
+        {"fence.sc.sys;", {SYS, SC, 0}},
+        {"fence.acquire.gpu;", {GPU, ACQUIRE, 0}},
+        {"fence.release.sync_restrict::shared::cta.cluster;", {CLUSTER, RELEASE, 0}},
+        {"membar.cta;", {CTA, SC, 0}},
+        {"membar.gl;", {GPU, SC, 0}},
+        {"membar.sys;", {SYS, SC, 0}},
+        {"membar.proxy.alias;", {0, 0, 0}},
+        {"fence.proxy.async.shared::cta;", {0, 0, 0}},
+        {"fence.proxy.tensormap::generic.release.gpu;", {0, 0, 0}},
+        {"fence.mbarrier_init.release.cluster;", {0, 0, 0}},
+        {"bar.sync 0;", {0, 0, 0}},
+        {"mov.u32 $1, %laneid;", {0, 0, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct asm_shape shape = {cases[i].text, "l,r", "", "pr"};
@@ -211,8 +211,10 @@ static void access_strength(void **state)
         LLVMModuleRef m = asm_module(&shape, &call);
         struct mt_asm_strength got = mt_asm_strength_of(call);
         LLVMDisposeModule(m);
-        if (got.scope != cases[i].is.scope || got.order != cases[i].is.order)
-            fail_msg("%s: scope %d, order %d", cases[i].text, got.scope, got.order);
+        if (got.scope != cases[i].is.scope || got.order != cases[i].is.order ||
+            got.exchanges != cases[i].is.exchanges)
+            fail_msg("%s: scope %d, order %d, exchanges %d", cases[i].text, got.scope, got.order,
+                     got.exchanges);
     }
 }
 

@@ -67,6 +67,17 @@ def shared_words(world):
         same(compiler, found, SHARED)
 
 
+@case("exchange")
+def exchange(world):
+    """An exchange whose result nobody uses reads nothing; one whose result is used does, and so does any other atomic."""
+    due = {"uses": [64, 32, 32], "shared_uses": [64], "adds": [32]}  # words; those of 8 bytes are two
+    for compiler, built in builds(world, os.path.join(HERE, "exchange.cu"), "exchange"):
+        found = {}
+        for f in check("--kinds=init", built, code=1)[0]["findings"]:
+            found.setdefault(re.search(r"\w+", f["kernel"])[0], []).append(f["count"])
+        same(compiler, {kernel: sorted(n, reverse=True) for kernel, n in found.items()}, due)
+
+
 @case("apart")
 def apart(world):
     """Each call is a finding, and each block that it takes from, with lines and without."""

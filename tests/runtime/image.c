@@ -98,7 +98,7 @@ static const struct mt_image_kernel kernels[] = {
     KERNEL(step, step, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
     KERNEL(wide, wide, MT_KERNEL_TRACED | MT_KERNEL_GPU_RECORDS, wide_params, 70, 0, 0),
 };
-static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1, 4, 4, 0, 0, 0}};
+static const struct mt_image_site sites[] = {{"image.cu", "fill", "out", 5, 6, 1, 4, 4, 0, 0, 0, 0, 0}};
 static const struct mt_image_var vars[] = {{"counter", counter, sizeof counter, MT_VAR_DEVICE, 0},
                                            {"konst", konst, sizeof konst, MT_VAR_CONSTANT, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {

@@ -182,9 +182,9 @@ static int companion_sites(void *arg)
 {
     const char *dir = fresh_dir();
     const struct mt_image_site s[] = {
-        {"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, MT_SCOPE_NONE, MT_ORDER_WEAK, 0},
-        {"", "g", "", 0, 0, MT_ATOMIC, 0, 0, MT_SCOPE_GPU, MT_ORDER_RELAXED, 0},
-        {"", "g", "", 0, 0, MT_STORE, 4, 4, MT_SCOPE_CLUSTER, MT_ORDER_RELEASE, 0},
+        {"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, MT_SCOPE_NONE, MT_ORDER_WEAK, 0, 0, 0},
+        {"", "g", "", 0, 0, MT_ATOMIC, 0, 0, MT_SCOPE_GPU, MT_ORDER_RELAXED, 0, 1, 0},
+        {"", "g", "", 0, 0, MT_STORE, 4, 4, MT_SCOPE_CLUSTER, MT_ORDER_RELEASE, 0, 0, 0},
     };
     struct mt_image_head head = {.sites = s, .nsites = 3};
     struct mt_image image = {.head = &head, .site_base = 100};
@@ -200,10 +200,12 @@ static int companion_sites(void *arg)
     CHECK(!strcmp(companion_str(o, "function"), "f") && !strcmp(companion_str(o, "op"), "load") &&
           companion_num(o, "size") == 8);
     CHECK(!strcmp(companion_str(o, "var"), "x") && companion_num(companion_nth(a, "site", 1), "id") == 101);
-    CHECK(!json_object_get(o, "strong") && !json_object_get(o, "scope") && !json_object_get(o, "order"));
+    CHECK(!json_object_get(o, "strong") && !json_object_get(o, "scope") && !json_object_get(o, "order") &&
+          !json_object_get(o, "overwrites"));
     o = companion_nth(a, "site", 1);
     CHECK(!strcmp(companion_str(o, "op"), "atomic") && !json_object_get(o, "strong"));
     CHECK(!strcmp(companion_str(o, "scope"), "gpu") && !strcmp(companion_str(o, "order"), "relaxed"));
+    CHECK(json_is_true(json_object_get(o, "overwrites")));
     o = companion_nth(a, "site", 2);
     CHECK(json_is_true(json_object_get(o, "strong")));
     CHECK(!strcmp(companion_str(o, "scope"), "cluster") && !strcmp(companion_str(o, "order"), "release"));

@@ -109,6 +109,7 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
 struct mt_asm_strength {
     enum mt_scope scope;
     enum mt_order_kind order;
+    int exchanges; /* 1: the atomic is an exchange */
 };
 struct mt_asm_strength mt_asm_strength_of(LLVMValueRef call);
 

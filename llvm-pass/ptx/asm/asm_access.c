@@ -758,23 +758,26 @@ static void strength_words(const struct mt_asm_statement *st, struct mt_asm_stre
     static const struct {
         const char *word;
         struct mt_asm_strength is;
-    } table[] = {{"cta", {.scope = MT_SCOPE_CTA}},         {"cluster", {.scope = MT_SCOPE_CLUSTER}},
-                 {"gpu", {.scope = MT_SCOPE_GPU}},         {"gl", {.scope = MT_SCOPE_GPU}},
-                 {"sys", {.scope = MT_SCOPE_SYS}},         {"mmio", {.order = MT_ORDER_RELAXED}},
-                 {"relaxed", {.order = MT_ORDER_RELAXED}}, {"acquire", {.order = MT_ORDER_ACQUIRE}},
-                 {"release", {.order = MT_ORDER_RELEASE}}, {"acq_rel", {.order = MT_ORDER_ACQ_REL}},
-                 {"sc", {.order = MT_ORDER_SC}},           {"volatile", {MT_SCOPE_SYS, MT_ORDER_VOLATILE}}};
-    for (unsigned i = 1; i < st->nparts; i++)
+    } table[] = {
+        {"cta", {.scope = MT_SCOPE_CTA}},         {"cluster", {.scope = MT_SCOPE_CLUSTER}},
+        {"gpu", {.scope = MT_SCOPE_GPU}},         {"gl", {.scope = MT_SCOPE_GPU}},
+        {"sys", {.scope = MT_SCOPE_SYS}},         {"mmio", {.order = MT_ORDER_RELAXED}},
+        {"relaxed", {.order = MT_ORDER_RELAXED}}, {"acquire", {.order = MT_ORDER_ACQUIRE}},
+        {"release", {.order = MT_ORDER_RELEASE}}, {"acq_rel", {.order = MT_ORDER_ACQ_REL}},
+        {"sc", {.order = MT_ORDER_SC}},           {"volatile", {MT_SCOPE_SYS, MT_ORDER_VOLATILE, 0}}};
+    for (unsigned i = 1; i < st->nparts; i++) {
+        out->exchanges |= !strcmp(st->parts[i], "exch");
         for (unsigned k = 0; k < sizeof table / sizeof *table; k++)
             if (!strcmp(st->parts[i], table[k].word)) {
                 out->scope = table[k].is.scope ? table[k].is.scope : out->scope;
                 out->order = table[k].is.order ? table[k].is.order : out->order;
             }
+    }
 }
 
 static struct mt_asm_strength strength_of(const struct mt_asm_statement *st)
 {
-    struct mt_asm_strength is = {MT_SCOPE_NONE, MT_ORDER_WEAK};
+    struct mt_asm_strength is = {MT_SCOPE_NONE, MT_ORDER_WEAK, 0};
     int access = !strcmp(st->parts[0], "ld") || !strcmp(st->parts[0], "st");
     if (strength_is_fence(st))
         is.order = strcmp(st->parts[0], "membar") ? MT_ORDER_ACQ_REL : MT_ORDER_SC;

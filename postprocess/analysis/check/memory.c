@@ -260,6 +260,7 @@ static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written
     return written_init(*w, BYTES);
 }
 
+static enum mt_access_type unwritten_way(const struct mt_unwritten *u, const struct mt_access_run *r);
 static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t first,
                          uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
                          const struct mt_alloc_event *alloc);
@@ -302,7 +303,7 @@ static int written_set(struct mt_written *w, uint64_t from, uint64_t n);
 static int check_shared_run(struct mt_check_shared *x, const struct mt_access_run *r, int whole,
                             struct mt_unwritten *u)
 {
-    const uint32_t type = mt_run_type(r), way = type & 3, size = mt_run_size(r);
+    const uint32_t type = mt_run_type(r), way = unwritten_way(u, r), size = mt_run_size(r);
     const int loads = way != MT_STORE && size <= (r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE);
     struct mt_written *w;
     struct mt_piece p;
@@ -529,6 +530,15 @@ static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, 
             return -1;
     }
     return 0;
+}
+
+/* Returns how a run accesses its memory: an exchange whose result nobody uses is a store. */
+static enum mt_access_type unwritten_way(const struct mt_unwritten *u, const struct mt_access_run *r)
+{
+    const uint32_t way = mt_run_type(r) & 3;
+    const struct mt_site_event *s =
+        way == MT_ATOMIC ? mt_companion_site(mt_source_companion(u->source, u->input), r->site) : NULL;
+    return s && s->overwrites ? MT_STORE : (enum mt_access_type)way;
 }
 
 /* Marks words that a CTA stores to in global memory. */
@@ -1319,7 +1329,7 @@ static int check_memory_store(struct mt_check_memory *m, const struct mt_access_
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
-    if (mt_run_type(r) == MT_STORE)
+    if (unwritten_way(&m->unwritten, r) == MT_STORE)
         unwritten_settle(&m->unwritten, r->cta, p->address, p->bytes);
     for (uint64_t at = 0; at < p->bytes; at += part) {
         if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
@@ -1347,9 +1357,10 @@ static int memory_members(struct mt_check_memory *m, const struct mt_access_run 
 static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
 {
     struct mt_piece p;
-    uint32_t type = mt_run_type(r), at = 0, first = 0;
-    if (mt_rec_space(type) != MT_IN_GLOBAL)
+    uint32_t at = 0, first = 0;
+    if (mt_rec_space(mt_run_type(r)) != MT_IN_GLOBAL)
         return 0;
+    const enum mt_access_type type = unwritten_way(&m->unwritten, r);
     if (type != MT_LOAD && memory_members(m, r) != 0)
         return -1;
     for (; mt_run_piece(r, &at, &p); first = at)
