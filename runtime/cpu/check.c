@@ -510,6 +510,47 @@ static _Thread_local struct {
     uint32_t site;
 } last;
 
+/* Returns whether bytes low .. end - 1 are of an allocation that this worker has found before. */
+static int check_is_known(int device, uint64_t low, uint64_t end)
+{
+    uint64_t generation = atomic_load_explicit(mt_cpu_settings.check.generation, memory_order_acquire);
+    for (int i = 0; i < CACHED; i++)
+        if (known[i].generation == generation && known[i].device == device &&
+            check_inside(low, end - low, &known[i]))
+            return 1;
+    return 0;
+}
+
+/* Returns whether all lanes' accesses are good, if that shows at once: they are aligned, and lie in one
+ * variable or one allocation that is known already. */
+static int check_whole(const struct mt_pool_launch *run, const struct mt_image *image,
+                       const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site)
+{
+    const struct mt_image_site *s =
+        site < image->head->nsites ? (const struct mt_image_site *)image->head->sites + site : NULL;
+    const struct mt_image_object *o =
+        mt_check_all && s && s->object && s->object <= image->head->nobjects
+            ? (const struct mt_image_object *)image->head->objects + s->object - 1
+            : NULL;
+    uint64_t first = address[__builtin_ctz(lanes)], low = first, high = first, bits = first,
+             bytes = meta & MT_RAW_MAX_SIZE, begin, size;
+    uint32_t align = s ? s->align : 0, space = mt_rec_space(meta >> 28);
+    for (uint32_t i = 0; i < MT_WARP; i++) {
+        uint64_t a = lanes >> i & 1 ? address[i] : first;
+        low = a < low ? a : low;
+        high = a > high ? a : high;
+        bits |= a;
+    }
+    if ((align && (align & (align - 1) || bits & (align - 1))) || high > UINT64_MAX - bytes)
+        return 0;
+    if (!o || (o->space == MT_OBJECT_GLOBAL && !o->address))
+        return !space && check_is_known(run->launch->device, low, high + bytes);
+    begin = object_base(image, o);
+    size = o->dynamic ? mt_cpu_tls.dyn_shared : o->bytes;
+    return low >= begin && high - begin <= size && bytes <= size - (high - begin) &&
+           (space || check_is_known(run->launch->device, low, high + bytes));
+}
+
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller)
 {
@@ -521,6 +562,10 @@ uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, u
     last.image = image;
     last.code = caller;
     last.site = site - (image->head->site_base ? image->site_base : 0);
+    if (lanes && meta >> 28 < MT_CHECK_CONSTANT && check_whole(run, image, address, lanes, meta, last.site)) {
+        check_go_on(run, (uint32_t)__builtin_popcount(lanes));
+        return 0;
+    }
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for the report */
