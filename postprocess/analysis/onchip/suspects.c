@@ -9,13 +9,13 @@
 
 enum {
     WORD = 4,
-    PAGE_WORDS = 1024,
+    PAGE_WORDS = 256,
     BARRIERS = 16,
     LANES = 32,
     WARPS = 32,
     MOST_SHARED = 1 << 20, /* bytes: more than any GPU has */
     MOST_CTAS = 1 << 13,   /* CTAs with a state; the oldest one makes room */
-    MOST_PAGES = 1 << 18,  /* 1 GiB of global memory */
+    MOST_PAGES = 1 << 20,  /* 1 GiB of global memory */
     MANY = UINT16_MAX      /* several threads */
 };
 
