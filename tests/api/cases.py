@@ -30,7 +30,7 @@ MISTAKES = [
     ("odd", "ADD", "atomic", 4, (0, 0, 0), (0, 0, 0), 1, MISALIGNED, "byte 2 of 400 bytes", "inside", 400, 2),
     ("wide", "WIDE", "store", 8, (0, 0, 0), (0, 0, 0), 1, MISALIGNED, "byte 4 of 400 bytes", "inside", 400, 4),
     ("end", "WIDE", "store", 8, (0, 0, 0), (0, 0, 0), 1, MISALIGNED, "byte 396 of 400 bytes", "after", 400, 0),
-    ("symbol", "SYMBOL", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right after the 32 bytes of a device variable", "after", 32, 0),
+    ("symbol", "SYMBOL", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "0 bytes after `table` (32 bytes of device memory)", "after", 32, 0),
     ("meets", "MEETS", "store", 4, None, (5, 0, 0), 2, ILLEGAL, "right after the 256 bytes of device memory", "after", 256, 0),
     ("lock", "LOCK", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "right after the 400 bytes of device memory", "after", 400, 0),
     ("late", "LATE", "store", 4, (0, 0, 0), (0, 0, 0), 1, ILLEGAL, "8 bytes that a kernel allocated", "freed", 8, 0),
