@@ -13,12 +13,13 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 OF_HOST = {"uninitialised-copy", "unordered", "host-race", "failed-call", "double-free", "leak", "unused", "unread", "unread-copy"}
 NEED_LINES = {"tiny-copies", "unchanged-copy"}
 ALSO = {"handed_on": "tail", "most_set": "third_set"}  # found at the line of another one
+QUIET = {"looks": set()}  # only with --strict
 
 
 def due(source):
     """{name: {(kind, line)}} of the remarks."""
     found = expected(source)
-    return {**found, **{name: found[of] for name, of in ALSO.items() if of in found}}
+    return {**QUIET, **found, **{name: found[of] for name, of in ALSO.items() if of in found}}
 
 
 def judge_all(program, source, host_lines=True, hints=False):
@@ -150,6 +151,21 @@ def words(world):
     source = os.path.join(HERE, "words.cu")
     same("mt-cc", words_of(built(world, source)), WORDS)
     same("nvcc", words_of(nvcc_program(world, source)), WORDS)
+
+
+@case("fences")
+def fences(world):
+    """A race between CTAs says whether a fence would do, or a wider scope, or nothing that is there."""
+    program = built(world, "scopes.cu")
+    fence, scope, nothing = "with no fence", "and the scope of one", "with nothing to order"
+    due = {"unfenced_lock": {fence}, "narrow_fence": {fence}, "fence_of_one": {fence}, "late_store": {fence}, "waves": {fence},
+           "chain": {nothing}, "grid_steps": {nothing}, "tally": {scope}, "narrow_lock": {scope, nothing}}
+    for name, words in due.items():
+        said = [f["message"] for f in check("--kinds=race", program, name, code=1, cwd=HERE)[0]["findings"]]
+        same(name, {w for m in said for w in (fence, scope, nothing) if w in m}, words)
+    read = check("--kinds=race", "--strict", program, "looks", code=1, cwd=HERE)[0]["findings"]
+    same("a plain load beside atomics", [(f["kind"], f["op"]) for f in read], [("global-race", "load")])
+    check("--kinds=race", program, "looks", code=0, cwd=HERE)
 
 
 @case("order")

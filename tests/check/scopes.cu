@@ -162,6 +162,12 @@ __global__ void waves(int *data, volatile int *flags,
     }
 }
 
+__global__ void looks(int *count, int *out, int) // a plain look at what others count: for --strict alone
+{
+    atomicAdd(count, 1);
+    out[blockIdx.x * 32 + threadIdx.x] = *count;
+}
+
 // ---- barriers of the grid and of clusters ----
 
 __global__ void grid_steps(int *a, int *b, int right)
@@ -264,6 +270,12 @@ static void waves(int right)
     waves<<<4, 32>>>(data, flags, right);
     get(data, 2048);
 }
+static void looks(int right)
+{
+    Buffer<int> count(1), out(128);
+    looks<<<4, 32>>>(count, out, right);
+    get(out, 512);
+}
 template <typename... T> static void together(void (*kernel)(T...), T... words)
 {
     void *arguments[] = {&words...};
@@ -300,6 +312,7 @@ static const Fault faults[] = {
     {"late_store", late_store},
     {"chain", chain},
     {"waves", waves},
+    {"looks", looks},
     {"grid_steps", grid_steps},
     {"grid_again", grid_again},
     {"cluster_steps", cluster_steps},

@@ -638,8 +638,8 @@ static struct mt_finding collect_hazard(const struct mt_hazard *h, const struct 
     return y;
 }
 
-int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_source *s,
-                   struct mt_buffers *buffers)
+int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_hazards *fenced,
+                   const struct mt_source *s, struct mt_buffers *buffers)
 {
     for (size_t i = 0; i < x->ncells; i++) {
         const struct mt_hazard_share *share = &x->cells[i];
@@ -648,6 +648,7 @@ int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const stru
                                               mt_onchip_site(s, h->input, h->site[1])};
         struct mt_finding y = collect_hazard(h, site, buffers);
         y.count = share->launch == h->launch ? h->words : 0; /* the words of all launches, once */
+        y.unfenced = h->between == MT_HAZARD_CTAS && !h->narrow && !mt_hazards_has(fenced, h);
         y.launches = 1;
         y.launch = (uint64_t)share->launch + 1;
         if (mt_findings_add(f, &y) != 0)

@@ -58,6 +58,7 @@ struct mt_finding {
     uint64_t distance;                  /* bytes between the access and `alloc` */
     const char *words;                  /* explanation from the runtime */
     const char *call, *error;
+    int unfenced;  /* race of CTAs: 1: a fence before an atomic would order the two */
     int narrow;    /* race: 1: both sides are strong, and the scope of one does not include the other */
     size_t number; /* serial number; set by the list */
 };
@@ -97,9 +98,10 @@ size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level);
 
 /* Adds bad accesses, failed calls and launches, and lines with many small copies. After reading. */
 int mt_check_events(struct mt_findings *f, struct mt_source *s);
-/* Adds races; buffers: finds the allocation of an address. */
-int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_source *s,
-                   struct mt_buffers *buffers);
+/* Adds races; fenced: those that are left if fences are assumed; buffers: finds the allocation of an
+ * address. */
+int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_hazards *fenced,
+                   const struct mt_source *s, struct mt_buffers *buffers);
 /* Sets the launch of a finding. l: NULL is allowed */
 void mt_finding_launched(struct mt_finding *x, const struct mt_launch_event *l);
 /* Removes uninitialised reads that a race explains as too early, or of shared memory outside of a variable.

@@ -480,6 +480,32 @@ static int clocks_grid(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int w
     return waits ? far_before(o, o->far, KEY, warp, lanes) : far_release(o, o->far, KEY, warp, lanes, 1);
 }
 
+static void clock_move(struct mt_views *v, struct mt_clock_times *c)
+{
+    mt_views_move(v, &c->seen);
+    mt_views_move(v, &c->passed);
+}
+
+void mt_clock_far_move(struct mt_clock_far *f, struct mt_views *v)
+{
+    for (struct mt_clock_far_word *w = f->words; w; w = w->hh.next)
+        mt_views_move(v, &w->view);
+}
+
+void mt_clocks_move(struct mt_clocks *o)
+{
+    for (uint32_t i = 0; i < MT_CLOCK_WARPS; i++)
+        for (struct mt_clock_group *g = o->warp[i]; g; g = g->next)
+            clock_move(o->views, &g->known);
+    for (struct mt_clock_barrier *b = o->barriers; b; b = b->hh.next)
+        for (int i = 0; i < 2; i++)
+            clock_move(o->views, &b->clock[i]);
+    for (struct mt_clock_word *w = o->words; w; w = w->hh.next)
+        clock_move(o->views, &w->clock);
+    if (o->others)
+        clock_move(o->views, &o->others->clock);
+}
+
 /* A fence that other CTAs may rely on: what precedes it may be told. */
 static void clocks_fence(struct mt_clocks *o, uint32_t warp, uint32_t lanes)
 {

@@ -81,6 +81,7 @@ struct mt_clock_far {
     struct mt_clock_far_word *words;
 };
 void mt_clock_far_clear(struct mt_clock_far *f);
+void mt_clock_far_move(struct mt_clock_far *f, struct mt_views *v);
 
 struct mt_clocks {
     struct mt_clock_group *warp[MT_CLOCK_WARPS]; /* groups of each warp; NULL: no lane of the warp has done
@@ -110,6 +111,8 @@ void mt_clocks_free(struct mt_clocks *o);
 struct mt_clock_group *mt_clocks_group(struct mt_clocks *o, uint32_t warp, uint32_t lane);
 /* Continues lanes: those that waited have passed their barrier, and so have all that waited with them. */
 void mt_clocks_go_on(struct mt_clocks *o, uint32_t warp, uint32_t lanes);
+/* Calls mt_views_move for all views of the CTA's threads, barriers and words. */
+void mt_clocks_move(struct mt_clocks *o);
 /* Handles barriers, fences and copies of a warp's lanes, given as a run of type MT_SYNC_…. */
 int mt_clocks_sync(struct mt_clocks *o, const struct mt_access_run *r);
 /* Returns the time of a lane's access at the site; *by is the part of the clock, 0: the thread's own. Only if

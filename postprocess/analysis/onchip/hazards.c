@@ -686,6 +686,7 @@ void mt_hazards_launch(struct mt_hazards *h, uint32_t number, const struct mt_ru
 {
     const uint64_t *grid = l->event ? l->event->grid : NULL;
     hazards_end(h);
+    h->next_views = 0;
     mt_views_clear(&h->views, grid ? grid[0] * grid[1] * grid[2] : UINT32_MAX);
     h->launch = number;
     h->input = (uint32_t)l->input;
@@ -750,7 +751,7 @@ static struct mt_clock_strong hazards_strong(const struct mt_hazards *h, const s
                                     .writes = type != MT_LOAD,
                                     .wide = scope == MT_SCOPE_NONE || scope >= MT_SCOPE_GPU ||
                                             (scope == MT_SCOPE_CLUSTER && clusters),
-                                    .releases = scope == MT_SCOPE_NONE || h->alone ||
+                                    .releases = scope == MT_SCOPE_NONE || h->alone || h->fenced ||
                                                 order == MT_ORDER_RELEASE || order == MT_ORDER_ACQ_REL};
 }
 
@@ -829,6 +830,23 @@ static struct mt_access_run hazards_alone(const struct mt_access_run *r)
     return x;
 }
 
+/* Keeps only the views in use, once there are many. */
+static void hazards_views(struct mt_hazards *h)
+{
+    size_t most = h->most_views ? h->most_views : HAZARDS_MOST_BYTES;
+    if (h->views.bytes < (h->next_views > most ? h->next_views : most))
+        return;
+    mt_views_move_begin(&h->views);
+    for (struct mt_hazard_cta *c = h->newest; c; c = c->older)
+        mt_clocks_move(&c->order);
+    for (struct mt_clock_cluster *x = h->clusters; x; x = x->hh.next)
+        for (int i = 0; i < 2; i++)
+            mt_views_move(&h->views, &x->told[i]);
+    mt_clock_far_move(&h->far, &h->views);
+    mt_views_move_end(&h->views);
+    h->next_views = 2 * h->views.bytes;
+}
+
 static int hazards_run(struct mt_hazards *h, const struct mt_access_run *r, int sync)
 {
     struct mt_hazard_cta *c = hazards_cta(h, r->cta);
@@ -841,6 +859,7 @@ static int hazards_run(struct mt_hazards *h, const struct mt_access_run *r, int 
     size_t before = hazard_cta_bytes(c);
     if ((sync ? mt_clocks_sync(&c->order, r) : hazards_access(h, c, r)) != 0)
         return -1;
+    hazards_views(h);
     h->bytes += hazard_cta_bytes(c) - before;
     h->loose += c->order.loose;
     c->order.loose = 0;
@@ -866,6 +885,18 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
             h->unjudged += sync ? 0 : r->count;
         else if (hazards_run(h, r, sync) != 0)
             return -1;
+    }
+    return 0;
+}
+
+int mt_hazards_has(const struct mt_hazards *h, const struct mt_hazard *x)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        const struct mt_hazard *y = &h->list[i];
+        int same = y->site[0] == x->site[0] && y->site[1] == x->site[1],
+            turned = y->site[0] == x->site[1] && y->site[1] == x->site[0];
+        if ((same || turned) && y->kernel == x->kernel && y->between == x->between && y->input == x->input)
+            return 1;
     }
     return 0;
 }

@@ -64,9 +64,11 @@ struct mt_hazards {
     size_t count, ncells;
     uint64_t unjudged; /* number of accesses that were not checked */
     uint64_t loose; /* number of threads at unknown barriers, which are assumed to order more than they may */
-    uint64_t parted; /* number of CTAs dropped for lack of room before their launch ended */
-    int words;       /* 1: as above; set before the first launch, as are the next three */
-    int strict;      /* 1: as above */
+    uint64_t parted;   /* number of CTAs dropped for lack of room before their launch ended */
+    int words;         /* 1: as above; set before the first launch, as are the next three */
+    int strict;        /* 1: as above */
+    int fenced;        /* 1: a fence is assumed before each release; also set before */
+    size_t most_views; /* bytes of views after which those in use are moved together; 0: 256 MiB */
     const struct mt_suspects *suspects; /* the only words to check; NULL: all */
     /* state */
     int single; /* 1: the current launch is `ungrouped`; stores within a warp at one site are unchecked */
@@ -75,6 +77,7 @@ struct mt_hazards {
     const struct mt_launch_event *event;
     struct mt_hazard_cells *global;
     struct mt_views views;
+    size_t next_views; /* bytes of views at which they are moved next */
     struct mt_clock_far far;
     struct mt_clock_cluster *clusters;
     uint64_t *ctas; /* by number */
@@ -101,6 +104,9 @@ void mt_hazards_launch(struct mt_hazards *h, uint32_t number, const struct mt_ru
 /* Returns 0, or -1 without memory. */
 int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n);
 void mt_hazards_free(struct mt_hazards *h);
+
+/* Returns 1 if the list has this pair of sides, between the same. */
+int mt_hazards_has(const struct mt_hazards *h, const struct mt_hazard *x);
 
 /* The same as a row, of the launches that suspects.h has found. */
 extern const struct mt_analysis mt_hazards_analysis;

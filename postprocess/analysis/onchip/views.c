@@ -7,11 +7,13 @@
 enum { DIGIT = 4, BRANCHES = 1 << DIGIT, BLOCK = 1 << 20 };
 
 struct mt_view {
+    const struct mt_view *moved; /* while views are moved: its copy */
     const struct mt_view *branch[BRANCHES];
 };
 
 /* Leaf: times of a CTA's threads. */
 struct view_times {
+    const struct view_times *moved;
     uint32_t n, time[];
 };
 
@@ -20,13 +22,19 @@ struct mt_views_block {
     _Alignas(16) char bytes[];
 };
 
+static void views_free(struct mt_views_block *b)
+{
+    while (b) {
+        struct mt_views_block *next = b->next;
+        free(b);
+        b = next;
+    }
+}
+
 void mt_views_clear(struct mt_views *v, uint64_t ctas)
 {
-    while (v->blocks) {
-        struct mt_views_block *b = v->blocks;
-        v->blocks = b->next;
-        free(b);
-    }
+    views_free(v->blocks);
+    views_free(v->old);
     *v = (struct mt_views){.levels = 1};
     while (v->levels < 32 / DIGIT && ctas > (uint64_t)1 << (DIGIT * v->levels))
         v->levels++;
@@ -71,6 +79,7 @@ static const struct view_times *times_join(struct mt_views *v, const struct view
     struct view_times *x = views_take(v, sizeof *x + n * sizeof *x->time);
     if (!x)
         return a;
+    x->moved = NULL;
     x->n = n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t p = i < a->n ? a->time[i] : 0, q = i < b->n ? b->time[i] : 0;
@@ -104,6 +113,7 @@ static const void *views_join(struct mt_views *v, const void *a, const void *b, 
     if (!node)
         return a;
     *node = joined;
+    node->moved = NULL;
     return node;
 }
 
@@ -119,6 +129,7 @@ const struct mt_view *mt_view_add(struct mt_views *v, const struct mt_view *a, u
     const void *path = x;
     if (!x)
         return a;
+    x->moved = NULL;
     x->n = n;
     memcpy(x->time, times, n * sizeof *times);
     for (unsigned level = 0; level < v->levels; level++) {
@@ -130,6 +141,54 @@ const struct mt_view *mt_view_add(struct mt_views *v, const struct mt_view *a, u
         path = node;
     }
     return mt_view_join(v, a, path);
+}
+
+/* ---- moving ---- */
+
+void mt_views_move_begin(struct mt_views *v)
+{
+    v->old = v->blocks;
+    v->blocks = NULL;
+    v->left = v->bytes = 0;
+}
+
+static const void *times_move(struct mt_views *v, const struct view_times *old)
+{
+    size_t size = sizeof *old + old->n * sizeof *old->time;
+    struct view_times *new = old->moved ? NULL : views_take(v, size);
+    if (!new)
+        return old->moved;
+    memcpy(new, old, size);
+    ((struct view_times *)old)->moved = new;
+    return new;
+}
+
+/* Returns the copy of a view or leaf; NULL without memory. level: levels below it. */
+static const void *views_move(struct mt_views *v, const void *old, unsigned level)
+{
+    if (!old)
+        return NULL;
+    if (!level)
+        return times_move(v, old);
+    struct mt_view *from = (struct mt_view *)old, *new = from->moved ? NULL : views_take(v, sizeof *new);
+    if (!new)
+        return from->moved;
+    new->moved = NULL;
+    for (int i = 0; i < BRANCHES; i++)
+        new->branch[i] = views_move(v, from->branch[i], level - 1);
+    from->moved = new;
+    return new;
+}
+
+void mt_views_move(struct mt_views *v, const struct mt_view **at)
+{
+    *at = views_move(v, *at, v->levels);
+}
+
+void mt_views_move_end(struct mt_views *v)
+{
+    views_free(v->old);
+    v->old = NULL;
 }
 
 uint32_t mt_view_time(const struct mt_views *v, const struct mt_view *a, uint32_t cta, uint32_t thread)

@@ -506,7 +506,7 @@ struct reading {
     const struct mt_check_choice *choice;
     struct mt_findings *findings;
     struct mt_suspects suspects;
-    struct mt_hazards hazards;
+    struct mt_hazards hazards, fenced; /* fenced: what is left if fences are assumed */
     struct mt_check_memory memory;
     struct mt_progress progress;
     struct mt_feed feed;
@@ -535,6 +535,7 @@ static void check_read_end(struct reading *r)
     free(r->tables);
     mt_sites_free(&r->sites);
     mt_hazards_free(&r->hazards);
+    mt_hazards_free(&r->fenced);
 }
 
 /* ---- rows ---- */
@@ -553,7 +554,7 @@ static int read_sites_launch(void *self, const struct mt_run_launch *l)
     const struct mt_companion *c = mt_source_companion(r->source, l->input);
     if (c && !t->line && mt_sites_table(&r->sites, t, c->sites, c->nsites) != 0)
         return -1;
-    r->suspects.sites = r->hazards.sites = c ? t : NULL;
+    r->suspects.sites = r->hazards.sites = r->fenced.sites = c ? t : NULL;
     return 0;
 }
 
@@ -595,11 +596,12 @@ static int read_again(struct reading *r)
     struct mt_feed f = {.source = r->source, .again = 1};
     if (!r->suspects.launches.count)
         return 0;
-    r->hazards.words = 1;
-    r->hazards.strict = r->choice->strict;
-    r->hazards.suspects = &r->suspects;
+    r->hazards = (struct mt_hazards){.words = 1, .strict = r->choice->strict, .suspects = &r->suspects};
+    r->fenced = r->hazards;
+    r->fenced.fenced = 1;
     mt_feed_add(&f, &read_sites, r, NULL);
     mt_feed_add(&f, &mt_hazards_analysis, &r->hazards, NULL);
+    mt_feed_add(&f, &mt_hazards_analysis, &r->fenced, NULL);
     return read_feed(&f);
 }
 
@@ -607,7 +609,7 @@ static int read_collect(struct reading *r)
 {
     int rc = mt_check_events(r->findings, r->source);
     if (rc == 0 && r->races)
-        rc = mt_check_races(r->findings, &r->hazards, r->source, &r->memory.buffers);
+        rc = mt_check_races(r->findings, &r->hazards, &r->fenced, r->source, &r->memory.buffers);
     return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 

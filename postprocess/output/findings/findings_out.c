@@ -670,10 +670,11 @@ static void words_race(FILE *f, const struct mt_finding *x)
             words_verb(x->other.op));
     words_place(f, x->other.file, x->other.line, x->other.at);
     fprintf(f, ", %s: ",
-            own         ? "with no wait between the two"
-            : x->narrow ? "and the scope of one does not include the other"
-            : threads   ? "with no barrier or wait between the two"
-                        : "with nothing to order the two");
+            own           ? "with no wait between the two"
+            : x->narrow   ? "and the scope of one does not include the other"
+            : x->unfenced ? "with no fence (__threadfence) before what would order the two"
+            : threads     ? "with no barrier or wait between the two"
+                          : "with nothing to order the two");
     words_many(f, x->count, "word");
     if (x->launches > 1)
         fprintf(f, " in %" PRIu64 " launches", x->launches);
