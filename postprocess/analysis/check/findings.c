@@ -264,6 +264,7 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
         rc = rc == 0 ? mt_findings_add(f, &x) : -1;
     }
     f->unjudged += from->unjudged;
+    f->unraced += from->unraced;
     return rc;
 }
 
@@ -641,6 +642,7 @@ static struct mt_finding collect_hazard(const struct mt_hazard *h, const struct 
 int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const struct mt_hazards *fenced,
                    const struct mt_source *s, struct mt_buffers *buffers)
 {
+    f->unraced += x->unjudged;
     for (size_t i = 0; i < x->ncells; i++) {
         const struct mt_hazard_share *share = &x->cells[i];
         const struct mt_hazard *h = &x->list[share->hazard];

@@ -11,8 +11,8 @@
 
 enum {
     MT_HAZARD_MOST_SHARED = 1 << 20, /* bytes: more than any GPU has */
-    MT_HAZARD_MOST_FAR = 1 << 20,    /* maximum number of words of global memory that are checked */
-    MT_HAZARD_FAR = 64               /* words of global memory in a page */
+    MT_HAZARD_MOST_FAR = 1 << 24, /* maximum number of words of global memory that are checked in a launch */
+    MT_HAZARD_FAR = 64            /* words of global memory in a page */
 };
 
 /* Way of an access: its type, or a strong access (PTX's memory model). Two strong accesses make no hazard; an
@@ -543,9 +543,13 @@ static int hazard_touch(struct mt_hazard_cells *c, const struct mt_hazard_access
         uint64_t next = at / HAZARD_CTA_WORD * HAZARD_CTA_WORD + HAZARD_CTA_WORD,
                  stop = next < end ? next : end;
         if (!hazards_suspects(a->of, a->space, at / HAZARD_CTA_WORD) ||
-            (rc = cta_word(c, a->space, at / HAZARD_CTA_WORD, &word)) != 0 || !word) {
+            (rc = cta_word(c, a->space, at / HAZARD_CTA_WORD, &word)) != 0) {
             at = stop;
             continue;
+        }
+        if (!word) {
+            a->of->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
+            return 0;
         }
         if (at % HAZARD_CTA_WORD == 0 && stop == next && !word->bytes) {
             rc = cell_touch(c, word, a, at, which);

@@ -68,9 +68,12 @@ static struct mt_suspects_cta *suspects_open(struct mt_suspects *s, uint64_t cta
     if (HASH_COUNT(s->ctas) >= MOST_CTAS) {
         c = s->ctas; /* the oldest one */
         HASH_DELETE(hh, s->ctas, c);
+        if (!mt_pairmap_get(&s->gone, c->cta, 0, 1))
+            return NULL;
     } else if (!(c = calloc(1, sizeof *c))) {
         return NULL;
     }
+    s->unseen += mt_pairmap_find(&s->gone, cta, 0) != NULL; /* what it did before is forgotten */
     c->cta = cta;
     c->number = s->opened++;
     c->epoch = ++s->epoch;
@@ -107,6 +110,7 @@ static void suspects_end(struct mt_suspects *s)
     }
     s->current = NULL;
     s->opened = 0;
+    mt_pairmap_clear(&s->gone);
 }
 
 /* ---- pages ---- */
@@ -237,6 +241,7 @@ static int suspects_touch(struct mt_suspects *s, struct mt_suspects_cta *c, cons
         part = part < LANES ? part : LANES;
         if (failed || (p && suspects_part(s, p, a, first, part, thread, step) != 0))
             return -1;
+        s->unseen += !p;
         thread = (uint16_t)(thread + part * step);
         word += part;
         n -= part;
@@ -388,6 +393,7 @@ static void suspects_free(void *self)
     mt_pairmap_free(&s->found);
     mt_pairmap_free(&s->launches);
     mt_pairmap_free(&s->orders);
+    mt_pairmap_free(&s->gone);
     memset(s, 0, sizeof *s);
 }
 

@@ -16,9 +16,10 @@ struct mt_suspects {
     struct mt_pairmap found;    /* (launch << 1 | shared, word / 64): mask of words */
     struct mt_pairmap launches; /* launches with any */
     struct mt_pairmap
-        orders;   /* (launch, CTA) that use words of global memory to order CTAs; only if shuffled */
-    int shuffled; /* 1: records of different CTAs are in no order; set before the first launch */
-    int strict;   /* 1: a plain load and an atomic of global memory count; set before the first launch */
+        orders;      /* (launch, CTA) that use words of global memory to order CTAs; only if shuffled */
+    int shuffled;    /* 1: records of different CTAs are in no order; set before the first launch */
+    uint64_t unseen; /* accesses that were not looked at, for lack of room */
+    int strict;      /* 1: a plain load and an atomic of global memory count; set before the first launch */
     /* state */
     const struct mt_site_table *sites; /* of the launch, set by the caller */
     struct mt_suspects_page **pages, *last;
@@ -30,6 +31,7 @@ struct mt_suspects {
     uint32_t opened;               /* CTAs of the launch so far */
     int alone, copies;             /* 1: no barriers are recorded; there are asynchronous copies */
     struct mt_pairmap announced;   /* sites that announce copies, at the next site */
+    struct mt_pairmap gone;        /* CTAs of the launch that made room for others */
     uint64_t most;                 /* threads of a CTA */
 };
 

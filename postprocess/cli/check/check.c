@@ -608,6 +608,7 @@ static int read_again(struct reading *r)
 static int read_collect(struct reading *r)
 {
     int rc = mt_check_events(r->findings, r->source);
+    r->findings->unraced += r->suspects.unseen;
     if (rc == 0 && r->races)
         rc = mt_check_races(r->findings, &r->hazards, &r->fenced, r->source, &r->memory.buffers);
     return rc == 0 ? mt_check_early(r->findings) : rc;
@@ -926,6 +927,10 @@ static void check_sum(const struct mt_findings *f, size_t suppressed)
         snprintf(gone, sizeof gone, ", %zu suppressed", suppressed);
     mt_cli_note("%s, %s%s%s", mt_number_many(errors, "error", "errors").text,
                 mt_number_many(warnings, "warning", "warnings").text, more, gone);
+    if (f->unraced)
+        mt_cli_note(
+            "%s not judged for races: too much memory, too many CTAs at a time, or bytes of unknown threads",
+            mt_number_many(f->unraced, "access was", "accesses were").text);
     if (f->unjudged)
         mt_cli_note("note: %s not recorded completely, so contents of memory were not checked after it",
                     mt_number_many(f->unjudged, "launch was", "launches were").text);
