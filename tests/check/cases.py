@@ -459,6 +459,9 @@ def ends(world):
         with open(out, encoding="utf-8") as f:
             [invocation] = json.load(f)["runs"][0]["invocations"]
         same(f"{how}: {done.stderr}", (done.returncode, invocation["executionSuccessful"], "by _exit" in done.stderr), (code, whole, not whole))
+    for how, code, words in (("exit 255", 255, []), ("kill -SEGV $$", 139, ["11"])):  # without a trace
+        done = run([memtrace, "check", "sh", "-c", how])
+        same(f"{how}: {done.stderr}", (done.returncode, done.stdout, re.findall(r"ended by signal (\d+)", done.stderr)), (code, "", words))
 
 
 @case("output")

@@ -461,10 +461,10 @@ static void run_stopped(const struct mt_program_run *child)
         }
 }
 
-/* Runs the program `argv`, with its trace in `folder`. *code: its exit code, as a shell reports it. Returns
- * 0, or an exit code after a message. */
+/* Runs the program `argv`, with its trace in `folder`. *code: its exit code, as a shell reports it; *ended:
+ * the signal that ended it, or 0. Returns 0, or an exit code after a message. */
 static int check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop,
-                     int *code)
+                     int *code, int *ended)
 {
     static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
                 end[] = "--", called[] = "memtrace check", command[] = "run";
@@ -491,6 +491,7 @@ static int check_run(char **argv, const char *folder, const struct mt_check_choi
     memcpy(words + at, argv, n * sizeof *words);
     run_environment(choice, stop);
     *code = rc ? 0 : mt_child_run(&child);
+    *ended = child.ended;
     free(words);
     if (rc == 0 && *code < 0)
         return mt_cli_fail("%s: %s", run, strerror(child.why));
@@ -1050,14 +1051,15 @@ static int check_any(const char *folder)
 static int check_program(struct options *x, char **argv, struct mt_output *out, int *found)
 {
     char *folder = check_folder(x->keep);
-    int status = 0, code = folder ? check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
+    int status = 0, ended = 0,
+        code = folder ? check_run(argv, folder, &x->choice, x->stop, &status, &ended) : MT_EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN); /* so that the folder is removed in any case */
     if (code == 0 && check_any(folder)) {
         code = check_traces(x, folder, status, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
     } else if (code == 0) {
-        if (status > 128)
-            mt_cli_say("%s ended by signal %d before it left a trace", argv[0], status - 128);
+        if (ended)
+            mt_cli_say("%s ended by signal %d before it left a trace", argv[0], ended);
         else if (status == 0)
             mt_cli_say("%s launched no kernel, and made no call that can be checked", argv[0]);
         code = status;
