@@ -16,7 +16,7 @@ const char *mt_environment_get(const char *name);
 char *const *mt_environment(void);
 
 enum mt_option_format { MT_FORMAT_RAW, MT_FORMAT_COMPACT };
-enum mt_option_check { MT_CHECK_OFF, MT_CHECK_ON, MT_CHECK_STOP };
+enum mt_option_check { MT_CHECK_OFF, MT_CHECK_ON, MT_CHECK_STOP, MT_CHECK_STRICT, MT_CHECK_STRICT_STOP };
 enum mt_option_engine { MT_ENGINE_NONE, MT_ENGINE_INJECT, MT_ENGINE_PRELOAD };
 enum mt_option_device { MT_DEVICE_AUTO, MT_DEVICE_GPU, MT_DEVICE_CPU };
 

@@ -303,8 +303,11 @@ MT_CONVERGENT uint32_t mt_cpu_activemask(void);
  * the missing lane that it shuffles from; NULL: the mask of the warp function does not name the lanes. */
 void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from);
 
-/* Reports that these lanes reach a barrier while others are elsewhere, for code of whole warps. */
+/* Reports that these lanes reach a barrier while others are elsewhere, or (others 0) may have ended, for code
+ * of whole warps. */
 void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others);
+/* Reports lanes of one store that write different values to one word. from: value of each lane. */
+void mt_cpu_same_word(void *const *at, uint32_t mask, const void *from, uint32_t size);
 
 /* Lets other runnable warps run first, for code of whole warps that waits. */
 MT_CONVERGENT void mt_cpu_warp_turn(void);

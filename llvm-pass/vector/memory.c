@@ -360,6 +360,19 @@ static void memory_with_all(struct vec *v, const struct access *a, struct withou
 }
 
 static void vector_memory_load(struct vec *v, LLVMValueRef load);
+/* MEMTRACE_CHECK: looks whether lanes that store to one address have different values. */
+static void memory_check_same(struct vec *v, const struct access *a, LLVMValueRef lanes, LLVMValueRef bits)
+{
+    LLVMTypeRef type;
+    LLVMValueRef at = a->at.part[0], f;
+    if (v->bad_for != a->inst || !(f = mt_builtin(v->l, "mtb_store_same", &type)))
+        return;
+    if (LLVMTypeOf(at) != v->l->ptr)
+        at = LLVMBuildAddrSpaceCast(v->b, at, v->l->ptr, "");
+    LLVMValueRef args[] = {at, bits, vec_spill(v, lanes), vec_number(v, (uint64_t)a->size)};
+    mt_build_call(v->l, f, args, 4);
+}
+
 static void vector_memory_store(struct vec *v, LLVMValueRef store);
 
 /* Returns 1 if the access skips bad lanes by itself. */
@@ -479,8 +492,11 @@ static void vector_memory_store(struct vec *v, LLVMValueRef store)
     if (a.at.kind == VEC_UNIFORM) {
         LLVMValueRef copy = LLVMInstructionClone(store);
         LLVMValueRef what = value.part[0];
-        if (value.kind != VEC_UNIFORM)
-            what = memory_last(v, vec_rep_lanes(v, &value, a.type), a.type, vec_mask_bits(v, vec_mask(v)));
+        if (value.kind != VEC_UNIFORM) {
+            LLVMValueRef lanes = vec_rep_lanes(v, &value, a.type), bits = vec_mask_bits(v, vec_mask(v));
+            memory_check_same(v, &a, lanes, bits);
+            what = memory_last(v, lanes, a.type, bits);
+        }
         LLVMSetOperand(copy, 0, what);
         LLVMSetOperand(copy, 1, a.at.part[0]);
         LLVMInsertIntoBuilder(v->b, copy);

@@ -270,7 +270,7 @@ static int warp_may_wait(const struct vec *v, int block, int together)
     return waits;
 }
 
-/* MEMTRACE_CHECK: reports lanes on their way to another barrier when some reach this one. */
+/* MEMTRACE_CHECK: reports lanes on their way to another barrier, or none, when some reach this one. */
 static void warp_barrier_apart(struct vec *v)
 {
     LLVMValueRef apart = NULL;
@@ -284,9 +284,9 @@ static void warp_barrier_apart(struct vec *v)
     }
     if (v->mask && warp_may_wait(v, v->now, 1)) /* the inactive lanes wait there */
         apart = LLVMBuildNot(v->b, vec_mask_bits(v, v->mask), "");
-    if (!apart)
+    if (!v->mask)
         return;
-    LLVMValueRef args[] = {v->linear, vec_mask_bits(v, v->mask), apart},
+    LLVMValueRef args[] = {v->linear, vec_mask_bits(v, v->mask), apart ? apart : vec_number(v, 0)},
                  f = mt_builtin(v->l, "__mt_warp_apart", &type);
     LLVMBuildCall2(v->b, type, f, args, 3, "");
 }

@@ -631,3 +631,53 @@ void mt_check_stack(struct mt_pool_launch *run)
         "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)", mt_cpu_settings.stack);
     run->told |= mt_check_all;
 }
+
+/* Returns the lanes of a warp that the CTA has. */
+static uint32_t check_lanes(uint32_t warp)
+{
+    const uint32_t *block = mt_cpu_tls.ntid;
+    uint32_t n = block[0] * block[1] * block[2] - warp * MT_WARP;
+    return n < MT_WARP ? (1u << n) - 1 : ~0u;
+}
+
+void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others)
+{
+    uint32_t left = check_lanes(warp) & ~lanes;
+    if (!others && left && mt_cpu_settings.check.strict)
+        mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(lanes), MT_FINDING_OF_LEFT,
+                      (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place},
+                      "comes to a barrier, and lanes 0x%08x of warp %u do not", left, warp);
+    if (!others)
+        return;
+    mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), MT_FINDING_OF_BARRIER,
+                  (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place},
+                  "is elsewhere, as are lanes 0x%08x, when lanes 0x%08x of warp %u come to a barrier", others,
+                  lanes, warp);
+}
+
+uint32_t mt_cpu_check_constant(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site)
+{
+    return mt_check_all
+               ? mt_check_warp(lane, mask, meta | MT_CHECK_CONSTANT << 28, site, __builtin_return_address(0))
+               : 0;
+}
+
+void mt_cpu_same_word(void *const *at, uint32_t mask, const void *from, uint32_t size)
+{
+    const struct mt_cta *cta = mt_cta_current();
+    const char *value = from;
+    const struct mt_image_site *site = last.run == cta->run ? last.image->head->sites : NULL;
+    if (!mt_check_all || !mt_cpu_settings.check.strict || !site || site[last.site].size != size ||
+        (site[last.site].op & 3) != MT_STORE)
+        return; /* not the store that was recorded last */
+    for (uint32_t m = mask; m; m &= m - 1)
+        for (uint32_t i = (uint32_t)__builtin_ctz(m), n = m & (m - 1); n; n &= n - 1) {
+            uint32_t j = (uint32_t)__builtin_ctz(n);
+            if (at[i] != at[j] || !memcmp(value + i * size, value + j * size, size))
+                continue;
+            mt_check_tell(cta, cta->current->warp * MT_WARP + j, MT_FINDING_OF_SAME_WORD,
+                          (struct mt_check_place){last.code, MT_CHECK_SITE | last.site},
+                          "lanes %u and %u write different values to one word in one instruction", i, j);
+            return;
+        }
+}

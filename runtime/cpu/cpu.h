@@ -86,6 +86,7 @@ struct mt_cpu_checker {
     /* Handles the end of a launch with findings. Returns the number of bad accesses. */
     uint64_t (*end)(const struct mt_cpu_launch *launch);
     int stop;          /* 1: a bad access ends its thread */
+    int strict;        /* 1: what CUDA forbids and GPUs run is reported, too */
     int accesses_only; /* 1: no other errors are reported */
 };
 

@@ -813,12 +813,30 @@ static int warp_force_collective(struct mt_cta *cta)
 
 static void worker_hand_on(struct mt_worker *w);
 
+/* Returns the place of the last barrier that the fiber came to. */
+static struct mt_check_place barrier_place(const struct mt_fiber *f)
+{
+    return (struct mt_check_place){f->code, f->place};
+}
+
+/* Reports a barrier of the whole CTA of which some threads have ended. */
+static void barrier_left(const struct mt_cta *cta, uint32_t id)
+{
+    const struct mt_fiber *first = cta->barrier[id].waiters.head;
+    uint32_t each = cta->run->warps ? MT_WARP : 1;
+    mt_check_tell(cta, (uint32_t)(first - cta->fiber) * each, MT_FINDING_OF_LEFT, barrier_place(first),
+                  "comes to barrier %u, and %u %s of its CTA have ended without it", id,
+                  cta->nthreads - cta->alive, each > 1 ? "warps" : "threads");
+}
+
 static void barrier_release(struct mt_cta *cta, uint32_t id)
 {
     struct mt_barrier *b = &cta->barrier[id];
     struct mt_queue *w = &b->waiters;
     if (cta->run->ordered && !b->expected) /* all CTAs wait like this before they reach a grid barrier */
         worker_hand_on(cta->worker);
+    if (MT_UNLIKELY(mt_cpu_settings.check.strict) && !b->expected && cta->alive < cta->nthreads && w->head)
+        barrier_left(cta, id);
     if (b->reduce)
         for (struct mt_fiber *f = w->head; f; f = f->next)
             f->result = b->acc;
@@ -864,12 +882,6 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     return (uint32_t)cta_block(cta, self);
 }
 
-/* Returns the place of the last barrier that the fiber came to. */
-static struct mt_check_place barrier_place(const struct mt_fiber *f)
-{
-    return (struct mt_check_place){f->code, f->place};
-}
-
 /* Checks that all threads that have not ended reach the same barrier in the code, told apart by `site`. */
 __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *cta, uint32_t id,
                                                          const void *site)
@@ -894,14 +906,6 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
     if (MT_UNLIKELY(mt_check_all) && kind < MT_BARRIER_SOME && !count)
         barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0));
     return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
-}
-
-void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others)
-{
-    mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), MT_FINDING_OF_BARRIER,
-                  (struct mt_check_place){__builtin_return_address(0), mt_cpu_tls.place},
-                  "is elsewhere, as are lanes 0x%08x, when lanes 0x%08x of warp %u come to a barrier", others,
-                  lanes, warp);
 }
 
 uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said)
@@ -1740,13 +1744,6 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
     if (mt_check_on)
         t->run_end = t->run + 1; /* room for this access */
     return (struct mt_run_room){t->run, bad};
-}
-
-uint32_t mt_cpu_check_constant(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site)
-{
-    return mt_check_all
-               ? mt_check_warp(lane, mask, meta | MT_CHECK_CONSTANT << 28, site, __builtin_return_address(0))
-               : 0;
 }
 
 void mt_cpu_run_bad(void)

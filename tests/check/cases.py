@@ -22,13 +22,14 @@ def due(source):
     return {**QUIET, **found, **{name: found[of] for name, of in ALSO.items() if of in found}}
 
 
-def judge_all(program, source, host_lines=True, hints=False):
+def judge_all(program, source, host_lines=True, hints=False, options=()):
     """host_lines: those of the program's own calls are known; hints: they are judged, too."""
+    command = [*options, program]
     want = due(source)
     for name in run([program]).stdout.split():
         found = {(kind, line if host_lines or kind not in OF_HOST else None) for kind, line in want[name] if host_lines or kind not in NEED_LINES}
-        judge([program], name, found, hints=hints, cwd=HERE)
-        judge([program], name + "-right", set(), hints=hints, cwd=HERE)
+        judge(command, name, found, hints=hints, cwd=HERE)
+        judge(command, name + "-right", set(), hints=hints, cwd=HERE)
 
 
 def faults():
@@ -71,7 +72,19 @@ add(".graphs", "graphs.cu")
 add(".freed", "freed.cu")
 add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
+add(".strict", "strict.cu", hints=True, options=("--strict", "--kinds=memory,race,sync"))
 add(".bounds", "bounds.cu", spaces="global,shared,local")
+
+
+@case("on_request")
+def on_request(world):
+    """What GPUs run and CUDA forbids is looked for with --strict, or by its name; --stop changes nothing in that."""
+    program = built(world, "strict.cu")
+    for name, kind in (("early", "left-out"), ("pairs", "same-word")):
+        for options, found in (((), False), (("--kinds=all",), False), (("--strict",), True), (("--strict", "--kinds=!" + kind), False),
+                               (("--strict", "--stop"), True), ((f"--kinds=calls,{kind}",), True), (("--strict", "--kinds=calls"), False)):
+            said, _ = check(*options, program, name, code=0, cwd=HERE)
+            same(f"{name} {options}", kind in [f["kind"] for f in said["findings"]], found)
 
 
 @case("host_right")

@@ -58,7 +58,7 @@ static int findings_words_order(const char *a, const char *b)
 /* Returns 1 for a finding about a whole kernel: one line may have several reasons. */
 static int findings_is_of_kernel(const struct mt_finding *x)
 {
-    return mt_finding_rules[x->kind].group == MT_FINDING_SYNC;
+    return mt_finding_rules[x->kind].group == MT_FINDING_SYNC || x->kind == MT_FINDING_OF_SAME_WORD;
 }
 
 static int findings_is_of_ctas(const struct mt_finding *x)

@@ -28,10 +28,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Kinds that are looked for with --strict, or if --kinds names them. */
+#define KINDS_STRICT (1u << MT_FINDING_OF_LEFT | 1u << MT_FINDING_OF_SAME_WORD)
+
 /* Chosen kinds of findings: a bit for each enum mt_finding_kind. */
 struct mt_check_choice {
     uint32_t kinds;
-    int strict; /* 1: what the memory model forbids although no GPU is known to mind */
+    uint32_t named; /* those that --kinds names */
+    int strict;     /* 1: what the memory model forbids although no GPU is known to mind */
 };
 
 static inline int check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
@@ -438,7 +442,8 @@ static int check_wants_group(const struct mt_check_choice *c, enum mt_finding_gr
 
 static void run_environment(const struct mt_check_choice *choice, int stop)
 {
-    setenv("MEMTRACE_CHECK", stop ? "stop" : "1", 1);
+    static const char *const words[2][2] = {{"1", "stop"}, {"strict", "strict-stop"}};
+    setenv("MEMTRACE_CHECK", words[(choice->kinds & KINDS_STRICT) != 0][stop != 0], 1);
     setenv("MEMTRACE_FORMAT", "compact", 1);
     setenv("MEMTRACE_ENABLE", "1", 1);
     setenv("MEMTRACE_PATTERN", "MemTrace-%p-pipe-?", 1); /* all processes of the program */
@@ -808,6 +813,8 @@ static int check_choose(struct mt_check_choice *c, const char *list)
             if (at == n ||
                 (at < MT_FINDING_GROUPS ? (int)mt_finding_rules[i].group == at : i == at - MT_FINDING_GROUPS))
                 bits |= 1u << i;
+        if (!leave && at >= MT_FINDING_GROUPS && at < n)
+            c->named |= bits;
         c->kinds = leave ? c->kinds & ~bits : (first ? 0 : c->kinds) | bits;
         list += length + (list[length] == ',');
     }
@@ -1112,6 +1119,8 @@ int mt_check_command(int argc, char **argv)
     x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES | MT_SOURCE_REWIND;
     if (code == 0 && optind == argc)
         code = mt_cli_usage("no program");
+    if (!x.choice.strict)
+        x.choice.kinds &= ~KINDS_STRICT | x.choice.named;
     int traces = code == 0 && check_is_trace(argv[optind]);
     if (code == 0)
         check_spare(&x, argc, argv, traces);

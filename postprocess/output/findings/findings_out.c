@@ -793,6 +793,8 @@ static void (*const sentences[MT_FINDING_KINDS])(FILE *f, const struct mt_findin
     [MT_FINDING_OF_HOST_RACE] = words_host_race,
     [MT_FINDING_OF_BARRIER] = words_of_kernel,
     [MT_FINDING_OF_MASK] = words_of_kernel,
+    [MT_FINDING_OF_LEFT] = words_of_kernel,
+    [MT_FINDING_OF_SAME_WORD] = words_of_kernel,
     [MT_FINDING_OF_LEAK] = words_use,
     [MT_FINDING_OF_UNUSED] = words_use,
     [MT_FINDING_OF_UNREAD] = words_use,

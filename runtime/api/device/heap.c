@@ -986,6 +986,7 @@ static const char *const check_whys[MT_FINDING_KINDS] = {
     [MT_FINDING_OF_BOUNDS] = "illegal", [MT_FINDING_OF_MISALIGNED] = "misaligned",
     [MT_FINDING_OF_MASK] = "mask",      [MT_FINDING_OF_BARRIER] = "barrier",
     [MT_FINDING_OF_STACK] = "stack",    [MT_FINDING_OF_HEAP] = "heap",
+    [MT_FINDING_OF_LEFT] = "left-out",  [MT_FINDING_OF_SAME_WORD] = "same-word",
 };
 
 static enum mt_finding_kind check_kind(const struct bad_access *p)
@@ -1061,12 +1062,14 @@ void mt_heap_start(void)
     mt_cpu_settings.heap_put = device_heap_put;
     mt_cpu_settings.describe = describe_fault;
     if (o->check || mt_devices() > 1)
-        mt_cpu_settings.check = (struct mt_cpu_checker){.generation = &mt_heap_generation,
-                                                        .find = o->check ? check_find : check_find_peers,
-                                                        .report = check_report,
-                                                        .end = bad_end,
-                                                        .stop = o->check != MT_CHECK_ON,
-                                                        .accesses_only = !o->check};
+        mt_cpu_settings.check =
+            (struct mt_cpu_checker){.generation = &mt_heap_generation,
+                                    .find = o->check ? check_find : check_find_peers,
+                                    .report = check_report,
+                                    .end = bad_end,
+                                    .stop = o->check != MT_CHECK_ON && o->check != MT_CHECK_STRICT,
+                                    .strict = o->check >= MT_CHECK_STRICT,
+                                    .accesses_only = !o->check};
 }
 
 /* ---- MEMTRACE_CHECK=1: CUDA calls that return an error ---- */

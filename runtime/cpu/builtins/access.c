@@ -493,7 +493,7 @@ MT_BUILTIN void __mt_warp_undefined(uint32_t thread, uint32_t lanes, const uint3
  * checked (MEMTRACE_CHECK). */
 MT_INLINED void __mt_warp_apart(uint32_t thread, uint32_t lanes, uint32_t others)
 {
-    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0) && others)
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0))
         mt_cpu_warp_apart(thread / LANES, lanes, others);
 }
 

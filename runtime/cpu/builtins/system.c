@@ -186,6 +186,23 @@ struct sixteen {
     uint64_t word[2];
 };
 
+/* A function of its own, as it makes its caller save all registers. */
+static MT_KEPT void store_check(void *const *at, uint32_t mask, const void *from, uint32_t size)
+{
+    mt_cpu_same_word(at, mask, from, size);
+}
+
+/* Checks a store of lanes to one address (MEMTRACE_CHECK). */
+MT_BUILTIN MT_KEPT void mtb_store_same(void *at, uint32_t mask, const void *from, uint32_t size)
+{
+    if (__builtin_expect(mt_cpu_tls.run != mt_cpu_tls.run_end, 1))
+        return;
+    void *lane[LANES];
+    for (int i = 0; i < LANES; i++)
+        lane[i] = at;
+    store_check(lane, mask, from, size);
+}
+
 #define EACH(type, size)                                                                                     \
     typedef type lane_##size __attribute__((aligned(1), may_alias));                                         \
     MT_BUILTIN MT_KEPT void mtb_gather_##size(void *const *at, uint32_t mask, void *to)                      \
@@ -205,6 +222,8 @@ struct sixteen {
     MT_BUILTIN MT_KEPT void mtb_scatter_##size(void *const *at, uint32_t mask, void *from)                   \
     {                                                                                                        \
         const lane_##size *in = from;                                                                        \
+        if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0))                                       \
+            store_check(at, mask, from, size);                                                               \
         for (; mask; mask &= mask - 1) {                                                                     \
             int i = __builtin_ctz(mask);                                                                     \
             *(lane_##size *)at[i] = in[i];                                                                   \
