@@ -241,8 +241,11 @@ static void naming_load(struct naming *w, LLVMValueRef load)
 static char *naming_variable(LLVMValueRef v)
 {
     char *name = LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0), *in = NULL;
+    static const char unnamed[] = "(anonymous namespace"; /* no parameters of a function */
+    const size_t n = sizeof unnamed - 1;
     for (char *at = name; at && (at = strstr(at, ")::")); at++)
-        in = at + 3;
+        if ((size_t)(at - name) < n || memcmp(at - n, unnamed, n) != 0)
+            in = at + 3;
     if (in)
         memmove(name, in, strlen(in) + 1);
     return name;
