@@ -102,6 +102,8 @@ void mt::prepare_codegen(clang::CompilerInstance &compiler)
     clang::CodeGenOptions &options = compiler.getCodeGenOpts();
     add_pass(options);
     run_passes_here(options);
+    if (lang.CUDAIsDevice)
+        options.NullPointerIsValid = 1; /* keeps stores to null, as nvcc does: a GPU faults at them */
     mt_pass_options.strip_debug = enable_line_tables(options, lang.CUDAIsDevice || mt_pass_options.host);
     mt_pass_options.rdc = lang.GPURelocatableDeviceCode;
     mt_pass_options.contract_all = lang.getDefaultFPContractMode() == clang::LangOptions::FPM_Fast;

@@ -454,6 +454,7 @@ int mt_pass_device(LLVMModuleRef module)
     LLVMMemoryBufferRef object;
     if (!mt_shim_is_nvptx(module))
         return 0;
+    mt_trap_constants(module);
     device_run(module, DEVICE, 1, &object);
     return 1;
 }

@@ -83,6 +83,16 @@ static int emit_cut_blocks(LLVMModuleRef module)
     return any;
 }
 
+/* Lets accesses to null be, at which a GPU faults: LLVM takes code that leads to one for dead. */
+static void emit_keep_nulls(LLVMModuleRef module)
+{
+    static const char name[] = "null_pointer_is_valid";
+    LLVMAttributeRef a = LLVMCreateEnumAttribute(LLVMGetModuleContext(module),
+                                                 LLVMGetEnumAttributeKindForName(name, sizeof name - 1), 0);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, a);
+}
+
 /* Passes of LLVM's default<O2> that help code which was already optimised, as the program's was; the other
  * two thirds find nothing. */
 #define SIMPLIFY                                                                                             \
@@ -103,6 +113,7 @@ static LLVMMemoryBufferRef unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVM
 {
     LLVMMemoryBufferRef object = NULL;
     char *message = NULL;
+    emit_keep_nulls(m);
     if (mt_run_passes(u, m, "globaldce", machine) ||
         (emit_cut_blocks(m) && mt_run_passes(u, m, "always-inline", machine)) ||
         mt_run_passes(u, m, emit_passes, machine))

@@ -615,6 +615,64 @@ static int facts_keep_malloc(LLVMModuleRef module)
     return f != NULL;
 }
 
+/* Returns 1 if the instruction writes at the address `v`. */
+static int constant_is_written(LLVMValueRef inst, LLVMValueRef v)
+{
+    if (LLVMIsAStoreInst(inst))
+        return LLVMGetOperand(inst, 1) == v;
+    if (LLVMIsAAtomicRMWInst(inst) || LLVMIsAAtomicCmpXchgInst(inst) || LLVMIsAMemIntrinsic(inst))
+        return LLVMGetOperand(inst, 0) == v;
+    return 0;
+}
+
+/* Replaces the instruction by a trap. */
+static void constant_trap(LLVMValueRef inst)
+{
+    static const char name[] = "llvm.trap";
+    LLVMModuleRef module = LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
+    LLVMValueRef f =
+        LLVMGetIntrinsicDeclaration(module, LLVMLookupIntrinsicID(name, sizeof name - 1), NULL, 0);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
+    LLVMPositionBuilderBefore(b, inst);
+    LLVMSetCurrentDebugLocation2(b, LLVMInstructionGetDebugLoc(inst));
+    LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, NULL, 0, "");
+    LLVMDisposeBuilder(b);
+    mt_shim_diag(LLVMGetModuleContext(module), inst, MT_DIAG_WARNING,
+                 "a kernel cannot write to constant memory: the code traps here");
+    if (LLVMGetFirstUse(inst))
+        LLVMReplaceAllUsesWith(inst, LLVMGetUndef(LLVMTypeOf(inst)));
+    LLVMInstructionEraseFromParent(inst);
+}
+
+/* Replaces each write at an address that is computed from `v`. Returns the number of traps. */
+static int constant_trap_uses(LLVMValueRef v)
+{
+    int n = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(v), next; use; use = next) {
+        LLVMValueRef user = LLVMGetUser(use);
+        LLVMOpcode op = mt_opcode(user);
+        next = LLVMGetNextUse(use);
+        if (op == LLVMGetElementPtr || op == LLVMAddrSpaceCast || op == LLVMBitCast)
+            n += constant_trap_uses(user);
+        else if (LLVMIsAInstruction(user) && constant_is_written(user, v)) {
+            constant_trap(user);
+            next = LLVMGetFirstUse(v); /* the next one may have been of this instruction, too */
+            n++;
+        }
+    }
+    return n;
+}
+
+int mt_trap_constants(LLVMModuleRef module)
+{
+    enum { CONSTANT_MEMORY = 4 };
+    int n = 0;
+    for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g))
+        if (LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == CONSTANT_MEMORY)
+            n += constant_trap_uses(g);
+    return n;
+}
+
 int mt_keep_annotations(LLVMModuleRef module)
 {
     if (!take_annotations(module, keep_as_metadata, module))
@@ -631,7 +689,7 @@ int mt_pass_early(LLVMModuleRef module)
     int device = mt_shim_is_nvptx(module), changed = 0;
     if (device)
         changed = narrow_params(module) | keep_rounding(module) | show_asm_effects(module) |
-                  facts_keep_malloc(module);
+                  facts_keep_malloc(module) | mt_trap_constants(module);
     return ((device || mt_pass_options.host) && mt_keep_annotations(module)) || changed;
 }
 

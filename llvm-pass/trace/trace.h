@@ -6,6 +6,9 @@
 /* Turns our entries of llvm.global.annotations into metadata that names functions by text.
  * Returns 1 if there were any. */
 int mt_keep_annotations(LLVMModuleRef module);
+/* Lets kernels that write to __constant__ variables trap, as nvcc does. Before optimisation, in which LLVM
+ * drops such stores, and after it, for those of inlined functions. Returns the number of traps. */
+int mt_trap_constants(LLVMModuleRef module);
 /* Reads and removes both forms; reads kernels from nvvm.annotations. */
 void mt_unit_read_facts(struct mt_unit *u);
 struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);

@@ -306,6 +306,33 @@ def programs(world):
     same("of two processes", check(program, "gives", code=0, cwd=HERE)[0]["findings"], [])
 
 
+def null_and_constant(text):
+    """{kernel: remark} of nothing.cu."""
+    return dict(re.findall(r"__global__ void (\w+)\(int \*p\) // (\w+)", text))
+
+
+@case("nothing")
+def nothing(world):
+    """Writes to null are accesses, which fail a launch and are findings; writes to constant memory trap; at all levels, traced or not."""
+    source = os.path.join(HERE, "nothing.cu")
+    with open(source, encoding="utf-8") as f:
+        kernels = null_and_constant(f.read())
+    for how in (["-O0"], ["-O2"], ["-O3", "--mt-vectors=off"]):
+        program = world.compile(source, "-g", "-w", "-arch=sm_90", "--mt-spaces=global,shared", *how)
+        for name, wrong in kernels.items():
+            if name == "counted" and "-O0" in how:
+                continue  # a call of atomicAdd there, which takes any pointer
+            due = {"null": "cudaErrorIllegalAddress 0", "constant": "cudaErrorLaunchFailure 0", "right": "cudaSuccess 7"}[wrong]
+            for env in {}, {"MEMTRACE_ENABLE": "0"}:
+                out = call([program, name], env={**os.environ, "MEMTRACE_DIR": world.path("x"), **env}).stdout
+                same(f"{how} {name} {env}", out.strip(), due)
+            found = check("--kinds=memory,calls", program, name, code=wrong != "right")[0]["findings"]
+            kinds = {f["kind"] for f in found if f["kind"] != "failed-call"}
+            same(f"{how} {name}", kinds, {"null": {"out-of-bounds"}, "constant": {"failed-launch"}, "right": set()}[wrong])
+            if wrong == "null" and name != "block":  # clang may copy in parts
+                same(f"{how} {name}: accesses", [f["count"] for f in found if f["kind"] == "out-of-bounds"], [32])
+
+
 @case("grid")
 def grid(world):
     """Barriers of a grid that some CTAs never come to, on several workers, as vectors and as fibers; nothing hangs without a check, either."""

@@ -1223,7 +1223,7 @@ static void declare_link(LLVMValueRef f, enum mt_ptx_linkage linkage, int define
 
 static void declare_target(struct mt_ptx *x, LLVMValueRef f)
 {
-    static const char *const attributes[] = {"nounwind", "convergent"};
+    static const char *const attributes[] = {"nounwind", "convergent", "null_pointer_is_valid"};
     char cpu[32];
     for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++)
         LLVMAddAttributeAtIndex(
