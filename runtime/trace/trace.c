@@ -2241,7 +2241,8 @@ void mt_trace_flush(int all)
 
 void mt_trace_needed(void)
 {
-    if (mt_tracing() && mt_event_findings() && !__atomic_load_n(&count, __ATOMIC_RELAXED))
+    if (mt_tracing() && (mt_event_findings() || mt_options()->check) &&
+        !__atomic_load_n(&count, __ATOMIC_RELAXED))
         mt_trace_open();
 }
 

@@ -55,7 +55,8 @@ void mt_trace_drop(struct mt_trace *t, uint64_t launches);
 void mt_trace_close(struct mt_trace *t);
 /* Brings companion files on disk up to date at synchronisation points; all: completely. */
 void mt_trace_flush(int all);
-/* At process exit: makes a trace without launches if there are findings (mt_event_findings) but no trace. */
+/* Makes a trace without launches if there is none, and there are findings (mt_event_findings) or may be some.
+ */
 void mt_trace_needed(void);
 /* 1: a kernel without record calls was launched that belongs to no trace, so a trace without launches would
  * hide it. */

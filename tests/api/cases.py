@@ -45,6 +45,15 @@ def judge_place(name, companion, got, side, size, distance):
     holds(f"{name}: distance {got.get('distance')}", distance is None or got["distance"] == distance)
 
 
+def places_of(companion):
+    """The `check` lines of each launch and place as one, with the sum of their counts."""
+    found = {}
+    for e in companion.all("check"):
+        one = found.setdefault(tuple(e.get(k) for k in ("launch", "site", "line", "why", "near")), {**e, "count": 0})
+        one["count"] += e["count"]
+    return list(found.values())
+
+
 def judge(world, app, level, mistake, check):
     how, mark, op, size, cta, thread, count, (number, error), words, *place_of = mistake
     result = world.run_ok([app, how], MEMTRACE_CHECK=check)
@@ -57,8 +66,8 @@ def judge(world, app, level, mistake, check):
     holds(f"{name}: {place}, {words!r} on stderr: {result.err!r}",
           first and place in first[0] + " " and words in first[0] and f"{op} of {size} bytes" in first[0])
     same(f"{name}: reports in full", len(first), min(count, 3))
-    lines = result.companion().all("check")
-    same(f"{name}: lines in the companion", len(lines), 1)
+    lines = places_of(result.companion())
+    same(f"{name}: places in the companion", len(lines), 1)
     got = lines[0]
     same(f"{name}: companion", [got[k] for k in ("op", "size", "count", "line", "why")],
          [op, size, count, line_of(world, "check.cu", mark), "misaligned" if number == 716 else "illegal"])
@@ -339,6 +348,6 @@ def devices_foreign(world):
                 same(name, result.out, "0 wrong\n")
                 holds(f"{name}: {result.err!r}", "device memory of GPU 1" in result.err and "which GPU 0 does not reach" in result.err)
                 if traced:
-                    found = result.companion().all("check")
+                    found = places_of(result.companion())
                     same(f"{name}: finding", [(e["why"], e["op"], e["line"] if build != "nvcc" else line) for e in found], [("illegal", "load", line)])
                     same(f"{name}: times", found[0]["count"], 256 if check == "1" else found[0]["count"])

@@ -504,6 +504,25 @@ def ends(world):
         same(f"{how}: {done.stderr}", (done.returncode, done.stdout, re.findall(r"ended by signal (\d+)", done.stderr)), (code, "", words))
 
 
+@case("unfinished")
+def unfinished(world):
+    """A bad access is known if the program is killed before its launch has ended."""
+    source, memtrace, out = os.path.join(HERE, "unfinished.cu"), world.tool("memtrace"), world.path("found")
+    with open(source, encoding="utf-8") as f:
+        line = next(i for i, text in enumerate(f, 1) if text.endswith("// bad\n"))
+    for flags in [], ["--mt-vectors=off"]:
+        program = world.compile(source, "-O1", "-g", "-arch=sm_90", "--mt-spaces=global,shared", *flags)
+        for count, kinds, number in (101, "memory,race", signal.SIGTERM), (101, "memory", signal.SIGINT), (100, "memory,race", signal.SIGTERM):
+            with subprocess.Popen([memtrace, "check", "-f", "json", "-o", out, "--kinds=" + kinds, program, str(count)], stdout=subprocess.PIPE, text=True) as p:
+                holds("it waits", p.stdout.readline() == "waits\n")
+                p.send_signal(number)
+                p.communicate(timeout=300)
+            with open(out, encoding="utf-8") as f:
+                found = json.load(f)
+            same(f"{flags} {count} {kinds}", [(f["kind"], f["line"], f["count"]) for f in found["findings"]], [("out-of-bounds", line, 1)] * (count - 100))
+            same(f"{flags} {count} {kinds}: whole", found["complete"], False)
+
+
 @case("output")
 def output(world):
     """No command's output is a file that it reads, by whatever name; the file stays as it was."""

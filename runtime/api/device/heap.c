@@ -551,7 +551,7 @@ struct check_where {
 struct bad_access {
     const struct mt_cpu_launch *launch;
     struct mt_cpu_bad first;
-    uint64_t count;
+    uint64_t count, told; /* told: of which lines are written */
     struct check_where where;
     struct bad_access *next;
 };
@@ -960,22 +960,6 @@ static int check_is_said(const struct mt_cpu_bad *bad)
     return 0;
 }
 
-static void check_report(const struct mt_cpu_bad *bad)
-{
-    struct check_where w;
-    pthread_mutex_lock(&lock);
-    struct bad_access *p = check_place(bad);
-    if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL && !check_is_said(bad)) {
-        printed++;
-        check_look(bad, &w);
-        if (bad->words)
-            check_print_words(bad);
-        else
-            check_print(bad, w.near);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
 /* Names in companion files; `why` for readers older than `kind`. */
 static const char *const check_kinds[] = {
 #define FINDING(id, word, level, group, rule) [MT_FINDING_OF_##id] = word,
@@ -995,7 +979,8 @@ static enum mt_finding_kind check_kind(const struct bad_access *p)
     return freed ? MT_FINDING_OF_FREED : p->first.kind;
 }
 
-static void sum_up(const struct bad_access *p)
+/* Writes a line for what no line says yet. */
+static void bad_write(struct bad_access *p)
 {
     const struct mt_image_site *s = bad_site(&p->first);
     const struct mt_launch_line *l = failed_line(p->launch);
@@ -1018,17 +1003,47 @@ static void sum_up(const struct bad_access *p)
         .op = mt_op_text(p->first.type & 3),
         .size = p->first.bytes,
         .address = p->first.address,
-        .count = p->count,
+        .count = p->count - p->told,
     };
     memcpy(c.cta, p->first.cta, sizeof c.cta);
     memcpy(c.thread, p->first.thread, sizeof c.thread);
+    p->told = p->count;
     mt_event_check(&c);
-    if (p->count > FULL_PER_PLACE && access)
-        mt_note_once("check: kernel %s: %s:%u: %llu bad accesses in all",
-                     mt_short((const char *)c.kernel).text, base_name(s->file), s->line,
-                     (unsigned long long)p->count);
+}
+
+static void check_report(const struct mt_cpu_bad *bad)
+{
+    struct check_where w;
+    int first = 0;
+    pthread_mutex_lock(&lock);
+    struct bad_access *p = check_place(bad);
+    if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL && !check_is_said(bad)) {
+        printed++;
+        check_look(bad, &w);
+        first = p->count == 1;
+        if (first)
+            bad_write(p);
+        if (bad->words)
+            check_print_words(bad);
+        else
+            check_print(bad, w.near);
+    }
+    pthread_mutex_unlock(&lock);
+    if (first) /* the launch may not end before the program is killed */
+        mt_trace_flush(1);
+}
+
+static void sum_up(struct bad_access *p)
+{
+    if (p->count > p->told)
+        bad_write(p);
+    const struct mt_image_site *s = bad_site(&p->first);
+    const char *kernel = (const char *)p->launch->kernel->pretty;
+    if (p->count > FULL_PER_PLACE && !p->first.words)
+        mt_note_once("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short(kernel).text,
+                     base_name(s->file), s->line, (unsigned long long)p->count);
     else if (p->count > FULL_PER_PLACE)
-        mt_note_once("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
+        mt_note_once("check: kernel %s: %s: %llu in all", mt_short(kernel).text, check_whys[p->first.kind],
                      (unsigned long long)p->count);
 }
 

@@ -493,6 +493,8 @@ static int launch_start(struct mt_op *op)
         l->run.fence = mt_trace_fence;
         l->run.flush_ctx = l->trace;
     }
+    if (mt_options()->check)
+        mt_trace_needed();
     mt_trace_begin(l->trace, &l->line);
     int status = mt_cpu_start(&l->run);
     if (!status)
