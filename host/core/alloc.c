@@ -330,7 +330,7 @@ static void globals_close(struct image *f)
     globals_give_back(&f->section_names);
     globals_give_back(&f->symbols);
     globals_give_back(&f->names);
-    if (f->fd > 0)
+    if (f->fd >= 0)
         mt_sys(__NR_close, f->fd, 0, 0, 0, 0, 0);
 }
 
@@ -458,7 +458,7 @@ void mt_core_globals(const char *path, uint64_t bias)
 const char *mt_core_symbol(const char *path, uint64_t address, char *room, unsigned size)
 {
     static struct mt_spin kept_lock;
-    static struct image kept;
+    static struct image kept = {.fd = -1};
     static char kept_path[512];
     *room = 0;
     mt_spin_lock(&kept_lock);

@@ -170,7 +170,7 @@ def words(world):
 def fences(world):
     """A race between CTAs says whether a fence would do, or a wider scope, or nothing that is there."""
     program = built(world, "scopes.cu")
-    fence, scope, nothing = "with no fence", "and the scope of one", "with nothing to order"
+    fence, scope, nothing = "since no fence", "and the scope of one", "with nothing to order the two:"
     due = {"unfenced_lock": {fence}, "narrow_fence": {fence}, "fence_of_one": {fence}, "late_store": {fence}, "waves": {fence},
            "chain": {nothing}, "grid_steps": {nothing}, "tally": {scope}, "narrow_lock": {scope, nothing}}
     for name, words in due.items():

@@ -141,7 +141,7 @@ static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard 
 {
     const struct mt_site_table *t = h->sites;
     const uint64_t line = t && x->site[i] < t->count ? t->line[x->site[i]] : 1ull << 32 | x->site[i];
-    return line << 2 | x->type[i];
+    return line << 3 | (uint64_t)(x->between == MT_HAZARD_CTAS) << 2 | x->type[i];
 }
 
 /* Returns 1 if these two lines, in either order, had no hazard at its word before. Global memory is common,

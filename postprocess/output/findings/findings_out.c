@@ -672,7 +672,8 @@ static void words_race(FILE *f, const struct mt_finding *x)
     fprintf(f, ", %s: ",
             own           ? "with no wait between the two"
             : x->narrow   ? "and the scope of one does not include the other"
-            : x->unfenced ? "with no fence (__threadfence) before what would order the two"
+            : x->unfenced ? "with nothing to order the two, since no fence (__threadfence) comes before "
+                            "the atomic between them"
             : threads     ? "with no barrier or wait between the two"
                           : "with nothing to order the two");
     words_many(f, x->count, "word");
