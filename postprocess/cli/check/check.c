@@ -936,9 +936,9 @@ static void check_sum(const struct mt_findings *f, size_t suppressed)
     mt_cli_note("%s, %s%s%s", mt_number_many(errors, "error", "errors").text,
                 mt_number_many(warnings, "warning", "warnings").text, more, gone);
     if (f->unraced)
-        mt_cli_note(
-            "%s not judged for races: too much memory, too many CTAs at a time, or bytes of unknown threads",
-            mt_number_many(f->unraced, "access was", "accesses were").text);
+        mt_cli_note("%s not judged for races: shared memory of other CTAs of a cluster, bytes of unknown "
+                    "threads, or too much memory at a time",
+                    mt_number_many(f->unraced, "access was", "accesses were").text);
     if (f->unjudged)
         mt_cli_note("note: %s not recorded completely, so contents of memory were not checked after it",
                     mt_number_many(f->unjudged, "launch was", "launches were").text);
