@@ -37,13 +37,15 @@ uint64_t mt_event_allocations(void);
 /* Sets the stream operation (0: none) of the copy, fill and launch lines that this thread writes from now on.
  * Returns the previous one. */
 uint64_t mt_event_set_op(uint64_t op);
-/* Logs the order of an operation: its number `n` in its stream, and what comes before it as pairs (stream,
- * number in it). */
 /* Logs that an allocation, or its free at `site`, has been reached in the stream of the current operation, if
  * order is recorded. id -1: not known. */
 void mt_event_ordered(int64_t id, int freed, const struct mt_host_site *site);
 /* Logs an access of the host at `site`; sets `seq`. */
 void mt_event_touch(const struct mt_touch_line *t, const struct mt_host_site *site);
+/* Logs that the host was not watched after so many of the calls that left work behind. */
+void mt_event_unwatched(const char *why, uint64_t times, uint64_t of);
+/* Logs the order of an operation: its number `n` in its stream, and what comes before it as pairs (stream,
+ * number in it). */
 void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs);
 /* Log lines that need no more: seq, begin_ns, op and the call's site are filled in here. Devices are those of
  * the CPU device, or -1; height 0: one block of `bytes`. */

@@ -567,6 +567,11 @@ void mt_event_touch(const struct mt_touch_line *t, const struct mt_host_site *si
     events_end(MT_LINE_touch, &l);
 }
 
+void mt_event_unwatched(const char *why, uint64_t times, uint64_t of)
+{
+    log_line(MT_LINE_unwatched, &(struct mt_unwatched_line){why, times, of});
+}
+
 void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
 {
     char text[2 * 64 + 1];

@@ -97,6 +97,30 @@ def host_right(world):
         judge([program, "right"], name, set(), cwd=HERE)
 
 
+# name in unwatched.cu: after how many calls the host is not watched, of how many, and why; counted by hand
+UNWATCHED = {"none": None, "threads": (2, 3, "another thread"), "masked": (1, 2, "a signal handler"), "small": (1, 2, "a signal handler"),
+             "busy": (1, 1, "a launch did not end"), "old": (1, 1, "Linux before"), "called": (1, 2, "from a system call"),
+             "large": (2, 5, "there is much"), "read_only": (1, 2, "registered memory"), "many": (1, 1, "more than 1,024")}
+
+
+@case("unwatched")
+def unwatched(world):
+    """A note says how often the host was not watched, and why."""
+    program = built(world, "unwatched.cu")
+    same("names", run([program]).stdout.split(), list(UNWATCHED))
+    def said(name, *options, **more):
+        with_it = run([world.tool("memtrace"), "check", *options, program, name], **more).stderr
+        return [line.split("note: ", 1)[1] for line in with_it.splitlines() if "were not watched" in line]
+    for name, due in UNWATCHED.items():
+        want = f"the host's accesses were not watched after {due[0]} of the {due[1]} calls that it did not wait for: {due[2]}" if due else ""
+        got = said(name)
+        same(f"{name}: {got}", [g[:len(want)] for g in got], [want] if due else [])
+        holds(f"{name}: one reason", not due or got[0].endswith(f" ({due[0]})"))
+        same(f"{name}: in the file", check(program, name)[0]["notes"], got)
+    holds("a rank", "MPI" in said("none", env={**os.environ, "MEMTRACE_JOB": "job", "MEMTRACE_RANK": "0"})[0])
+    same("other kinds", said("called", "--kinds=memory"), [])
+
+
 @case("lives")
 def lives(world):
     """System calls, processes, threads and signal handlers of the program find all as it is without a check."""
@@ -105,6 +129,9 @@ def lives(world):
     said = [run([program], env={**env, "MEMTRACE_CHECK": on}).stdout for on in ("0", "1")]
     same("output", said[1], said[0])
     holds("the last line", said[1].splitlines()[-1].startswith("at exit"))
+    said = [run([program, "closed"], env={**env, "MEMTRACE_CHECK": on}).stdout.split() for on in ("0", "1")]
+    same("without a check", said[0], ["memory:", "rw-", "handler:", "0"])
+    same("with it", said[1], ["memory:", "---", "handler:", f"{1 << 30:x}"])
     found, _ = check(program, "first", code=1)  # pages were closed
     same("first", [f["kind"] for f in found["findings"] if f["level"] == "error"], ["host-race"])
     found, _ = check(program, "first", code=0, env={**os.environ, "MEMTRACE_JOB": "job", "MEMTRACE_RANK": "0"})

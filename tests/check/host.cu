@@ -2,6 +2,7 @@
 // twins.
 #include <cuda_runtime.h>
 #include <atomic>
+#include <cuda/atomic>
 #include <unistd.h>
 #include "faults.h"
 
@@ -34,6 +35,16 @@ __global__ void take_over(const int *a, volatile int *flag, int *to)
 __global__ void count_all(int *sum)
 {
     atomicAdd_system(sum, 1);
+}
+
+__global__ void count_on_gpu(int *sum)
+{
+    atomicAdd(sum, 1);
+}
+template <cuda::thread_scope scope> __global__ void release_it(int *a, int *flag)
+{
+    a[0] = 6;
+    cuda::atomic_ref<int, scope>(*flag).store(1, cuda::memory_order_release);
 }
 
 // Memory of the host and the device: managed, pinned, mapped or registered.
@@ -165,6 +176,36 @@ static void filled(int right) // an asynchronous fill
     kept = a.p[9]; // !filled: host-race
 }
 
+// Atomics of gpu scope are none beside the host.
+static void summed(int right)
+{
+    Shared<MANAGED> sum(1);
+    count_on_gpu<<<2, 64>>>(sum.d);
+    if (right)
+        cudaDeviceSynchronize();
+    kept = *sum.p; // !summed: host-race
+}
+static void cleared(int right)
+{
+    Shared<MAPPED> sum(1);
+    count_on_gpu<<<2, 64>>>(sum.d);
+    if (right)
+        cudaDeviceSynchronize();
+    *sum.p = 0; // !cleared: host-race
+}
+static void flag_of_gpu(int right) // a flag orders only if its scope includes the host
+{
+    Shared<MAPPED> a(1), flag(1);
+    if (right)
+        release_it<cuda::thread_scope_system><<<1, 1>>>(a.d, flag.d);
+    else
+        release_it<cuda::thread_scope_device><<<1, 1>>>(a.d, flag.d);
+    while (!*(volatile int *)flag.p) // !flag_of_gpu: host-race
+        ;
+    kept = a.p[0]; // !flag_of_gpu: host-race
+    cudaDeviceSynchronize();
+}
+
 // ---- right programs that look wrong ----
 
 static void by_flag(int) // a flag orders what the kernel wrote before
@@ -286,7 +327,10 @@ static const Fault faults[] = {{"managed_read", early_read<MANAGED>},
                                {"registered_copy", early_copy<REGISTERED>},
                                {"half_waited", half_waited},
                                {"slept", slept},
-                               {"filled", filled}};
+                               {"filled", filled},
+                               {"summed", summed},
+                               {"cleared", cleared},
+                               {"flag_of_gpu", flag_of_gpu}};
 static const Fault right_ones[] = {{"by_flag", by_flag},
                                    {"by_flag_late", by_flag_late},
                                    {"told_by_host", told_by_host},

@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -75,6 +77,20 @@ static void calls()
     say("mincore", mincore(text, 4096, (unsigned char *)extra));
     leave_work();
     say("path", access(text, R_OK));
+}
+
+// The kernel fills part of an array whose end is closed.
+static void halves()
+{
+    char *p = (char *)aligned_alloc(4096, 32768);
+    cudaHostRegister(p + 16384, 16384, 0);
+    leave_work();
+    say("getrandom", syscall(SYS_getrandom, p, 20000, 0));
+    leave_work();
+    say("madvise", madvise(p + 12288, 8192, MADV_NORMAL));
+    cudaDeviceSynchronize();
+    cudaHostUnregister(p + 16384);
+    free(p);
 }
 
 // ---- processes and threads ----
@@ -143,6 +159,65 @@ static void count_info(int sig, siginfo_t *, void *)
     count(sig);
 }
 
+// Reads *p; its unwind tables say that its caller's frame is at `wrong`.
+extern "C" int peek(const void *p, const void *wrong);
+#ifndef __CUDA_ARCH__
+__asm__(
+    ".pushsection .text\n.globl peek\n.type peek, @function\npeek:\n.cfi_startproc\n.cfi_def_cfa %rsi, 8\n"
+    "movl (%rdi), %eax\nret\n.cfi_endproc\n.size peek, . - peek\n.popsection\n");
+#endif
+static void frames()
+{
+    leave_work();
+    say("peek", peek(text, (void *)8) == *(int *)text);
+}
+
+// A handler on a stack with room for itself alone; below it there is nothing.
+static void stacks()
+{
+    size_t bytes = getauxval(51 /* AT_MINSIGSTKSZ */) + 1024;
+    char *room = (char *)mmap(nullptr, 4096 + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    stack_t s = {}, none = {};
+    mprotect(room, bytes, PROT_READ | PROT_WRITE);
+    s.ss_sp = room, s.ss_size = bytes;
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&s, nullptr);
+    handle(SIGALRM, count_info, false);
+    itimerval once = {{0, 0}, {0, 30000}};
+    tally = 0;
+    setitimer(ITIMER_REAL, &once, nullptr);
+    leave_work();
+    while (*(volatile int *)&tally < 2) // no system call opens the pages
+        ;
+    say("small stack", tally);
+    sigaltstack(&none, nullptr);
+}
+
+static void touch_all(int)
+{
+    tally++;
+    for (int i = 0; i < N; i += 4096)
+        text[i] = extra[i] = 'a' + i % 26; // as the kernel does
+}
+// Signals at any moment, also while pages are being opened and closed.
+static void storm()
+{
+    struct sigaction a = {};
+    itimerval often = {{0, 20}, {0, 20}}, never = {};
+    signal(SIGSEGV, SIG_DFL);
+    a.sa_handler = touch_all;
+    sigaction(SIGALRM, &a, nullptr);
+    tally = 0;
+    setitimer(ITIMER_REAL, &often, nullptr);
+    for (int i = 0; i < 20000 && tally < 20000; i++) {
+        leave_work();
+        extra[i % N] = text[i % N];
+        text[i % N] = 'a' + i % N % 26;
+    }
+    setitimer(ITIMER_REAL, &never, nullptr);
+    say("storm", tally > 0);
+}
+
 static void signals()
 {
     handle(SIGSEGV, jump, false);
@@ -167,6 +242,7 @@ static void signals()
     leave_work();
     raise(SIGUSR1);
     say("raised", tally);
+    handle(SIGUSR1, count_info, false); // or nothing more would be watched
     sigset_t s;
     sigfillset(&s);
     leave_work();
@@ -193,6 +269,23 @@ static void signals()
     say("timer", n >= 0);
 }
 
+// What Linux says of the memory and of a handler for SIGSYS.
+static void closed()
+{
+    char line[256], rights[5];
+    unsigned long from, to, caught = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3 && from <= (unsigned long)text &&
+            (unsigned long)text < to)
+            printf("memory: %.3s\n", rights);
+    fclose(f);
+    f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        sscanf(line, "SigCgt: %lx", &caught);
+    printf("handler: %lx\n", caught & 1ul << (SIGSYS - 1));
+}
+
 static void last()
 {
     printf("at exit: %u\n", sum(text, N));
@@ -209,12 +302,16 @@ int main(int argc, char **argv)
     cudaDeviceSynchronize(); // from now on the kernel changes nothing
     leave_work();
     if (argc > 1) { // before anything else: the pages are closed
-        say("first", text[0]);
+        strcmp(argv[1], "closed") ? say("first", text[0]) : closed();
         return 0;
     }
     calls();
+    halves();
     processes();
+    frames();
     signals();
+    stacks();
+    storm();
     atexit(last);
     leave_work();
     return 0;

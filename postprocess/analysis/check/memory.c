@@ -773,15 +773,17 @@ static int unordered_touch(struct mt_check_unordered *u, uint64_t address, uint6
     return 0;
 }
 
-/* Returns 1 if kernels and the host may talk by the accesses of a site. */
+/* Returns 1 if kernels and the host may talk by the accesses of a site: strong ones whose scope includes the
+ * host's threads, or is not known. */
 static int unordered_strong(struct mt_check_unordered *u, uint32_t site, uint32_t type)
 {
     if (site != u->site) {
         const struct mt_site_event *s = mt_companion_site(mt_source_companion(u->source, u->input), site);
         u->site = site;
         u->strong = s && s->strong;
+        u->narrow = s && s->scope != MT_SCOPE_NONE && s->scope != MT_SCOPE_SYS;
     }
-    return type == MT_ATOMIC || u->strong;
+    return (type == MT_ATOMIC || u->strong) && !u->narrow;
 }
 
 static int check_unordered_runs(struct mt_check_unordered *u, const struct mt_access_run *runs, size_t n)
@@ -966,6 +968,7 @@ static int touch_kind(const struct mt_unordered_op *o, const struct mt_touch_eve
     if (!p || p->bits[UNORDERED_STRONG][w] >> bit & 1)
         return -1;
     return p->bits[MT_STORE][w] >> bit & 1               ? MT_STORE
+           : p->bits[MT_ATOMIC][w] >> bit & 1            ? MT_ATOMIC
            : t->writes && p->bits[MT_LOAD][w] >> bit & 1 ? MT_LOAD
                                                          : -1;
 }

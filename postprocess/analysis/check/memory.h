@@ -94,8 +94,8 @@ struct mt_check_shared {
  * and kind of access, until no unordered operation can follow.
  *
  * The host is one more stream: its accesses (mt_touch_event) to managed, pinned and registered memory race
- * with launches and copies that it has not waited for. A word that a kernel accesses by strong accesses
- * (volatile, relaxed, acquire, release) or atomics is one by which the two talk: it does not race, and once
+ * with launches and copies that it has not waited for. A word that a kernel accesses by atomics or strong
+ * accesses of scope `sys` (volatile, too) is one by which the two talk: it does not race, and once
  * the host may have read it, it may know that all of the operation is done. */
 
 enum { MT_UNORDERED_STREAMS = 64 };
@@ -130,8 +130,8 @@ struct mt_check_unordered {
                                           * by strong accesses */
     size_t input;                        /* of the launch */
     struct mt_source *source;
-    uint32_t site; /* whose `strong` is known */
-    int strong;
+    uint32_t site;      /* whose `strong` and `narrow` are known */
+    int strong, narrow; /* narrow: of a scope without the host */
 };
 
 struct mt_check_block {

@@ -43,6 +43,13 @@ static inline int check_wants(const struct mt_check_choice *c, enum mt_finding_k
     return c->kinds >> kind & 1;
 }
 
+/* How often the host was not watched, for one reason. */
+struct check_unwatched {
+    const char *why;
+    uint64_t times;
+};
+enum { MOST_REASONS = 16 }; /* further ones of damaged traces are left out */
+
 /* Findings in the traces of one or several programs. */
 struct mt_check_answer {
     struct mt_findings findings; /* with copies of their texts */
@@ -54,6 +61,10 @@ struct mt_check_answer {
     int blind;    /* 1: threads share memory of which a trace has no records */
     int plain;    /* 1: launches were traced without MEMTRACE_CHECK */
     int only;     /* 1: a trace has totals in place of accesses */
+    struct check_unwatched unwatched[MOST_REASONS];
+    size_t nunwatched;
+    const char *unwatched_words; /* the note of that, or NULL */
+    uint64_t calls_left; /* calls that left work behind, in all programs in which the host was not watched */
 };
 
 /* ---- Source lines of the program's own calls that the compiler did not provide (nvcc): from return
@@ -663,17 +674,22 @@ struct taking {
     const struct mt_check_choice *choice;
 };
 
+static int answer_note(struct mt_check_answer *a, const char *text)
+{
+    if (mt_grow((void *)&a->notes, &a->note_room, a->nnotes + 1, sizeof *a->notes) != 0)
+        return -1;
+    a->notes[a->nnotes] = mt_findings_text(&a->findings, text, strlen(text));
+    return a->notes[a->nnotes] ? (a->nnotes++, 0) : -1;
+}
+
 static int answer_notes(struct mt_check_answer *a, struct mt_source *s)
 {
     size_t n;
-    int known;
+    int known, rc = 0;
     const char *const *notes = mt_source_notes(s, &n, &known);
-    if (mt_grow((void *)&a->notes, &a->note_room, a->nnotes + n, sizeof *a->notes) != 0)
-        return -1;
-    for (size_t i = 0; i < n; i++, a->nnotes++)
-        if (!(a->notes[a->nnotes] = mt_findings_text(&a->findings, notes[i], strlen(notes[i]))))
-            return -1;
-    return 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = answer_note(a, notes[i]);
+    return rc;
 }
 
 /* Returns 1 if threads of this launch share memory of which there are no records. */
@@ -700,6 +716,30 @@ static void answer_spaces(struct mt_check_answer *a, const struct mt_source *s)
     a->plain |= plain;
 }
 
+static int answer_unwatched_by(struct mt_check_answer *a, const struct mt_unwatched_event *e)
+{
+    size_t i = 0;
+    while (i < a->nunwatched && strcmp(a->unwatched[i].why, e->why) != 0)
+        i++;
+    if (i == MOST_REASONS)
+        return 0;
+    if (i == a->nunwatched && !(a->unwatched[i].why = mt_findings_text(&a->findings, e->why, strlen(e->why))))
+        return -1;
+    a->nunwatched += i == a->nunwatched;
+    a->unwatched[i].times += e->times;
+    return 0;
+}
+
+/* The companions of a process have the same lines. */
+static int answer_unwatched(struct mt_check_answer *a, const struct mt_companion *c)
+{
+    int rc = 0;
+    a->calls_left += c && c->nunwatched ? c->unwatched[0].of : 0;
+    for (size_t i = 0; c && i < c->nunwatched && rc == 0; i++)
+        rc = answer_unwatched_by(a, &c->unwatched[i]);
+    return rc;
+}
+
 static int answer_add(struct mt_check_answer *a, struct mt_source *s, const struct mt_findings *f,
                       int complete)
 {
@@ -707,6 +747,8 @@ static int answer_add(struct mt_check_answer *a, struct mt_source *s, const stru
     const char *program = c ? c->program : "";
     a->complete = !complete || !a->complete ? 0 : complete < a->complete ? complete : a->complete;
     answer_spaces(a, s);
+    if (answer_unwatched(a, mt_findings_companion(f, s)) != 0)
+        return -1;
     if (!*a->program && !(a->program = mt_findings_text(&a->findings, program, strlen(program))))
         return -1;
     return answer_notes(a, s) == 0 ? mt_findings_take(&a->findings, f) : -1;
@@ -1010,6 +1052,25 @@ static void check_spaces(const struct options *x, const struct mt_check_answer *
             "between streams are not in it (memtrace check ./app runs the program with it)");
 }
 
+/* Notes how often the host was not watched. Returns 0, or -1 if out of memory. */
+static int check_unwatched(const struct options *x, struct mt_check_answer *a)
+{
+    char why[1024] = "", text[1280];
+    uint64_t times = 0;
+    for (size_t i = 0, at = 0; i < a->nunwatched && at < sizeof why; i++) {
+        times += a->unwatched[i].times;
+        at += (size_t)snprintf(why + at, sizeof why - at, "%s%s (%llu)", i ? "; " : "", a->unwatched[i].why,
+                               (unsigned long long)a->unwatched[i].times);
+    }
+    if (!times || !check_wants(&x->choice, MT_FINDING_OF_HOST_RACE))
+        return 0;
+    snprintf(text, sizeof text,
+             "the host's accesses were not watched after %llu of the %llu calls that it did not wait for: %s",
+             (unsigned long long)times, (unsigned long long)a->calls_left, why);
+    a->unwatched_words = answer_note(a, text) == 0 ? a->notes[a->nnotes - 1] : NULL;
+    return a->unwatched_words ? 0 : -1;
+}
+
 /* Warns of a program that ended by _exit: its trace has no end though its exit code is fine. */
 static void check_left(const struct mt_check_answer *a, int status)
 {
@@ -1032,9 +1093,15 @@ static int check_traces(struct options *x, const char *folder, int status, struc
         code = check_answer_read(&a, &x->inputs, &x->choice, 0);
     if (code == 0 || code == MT_EXIT_INPUT) {
         check_spaces(x, &a);
+        if (check_unwatched(x, &a) != 0)
+            code = mt_cli_fail("%s", NO_MEMORY);
+    }
+    if (code == 0 || code == MT_EXIT_INPUT) {
         if (folder && code == MT_EXIT_INPUT)
             check_left(&a, status);
         code = (told = check_tell_of(x, &a, out)) != 0 ? told : code;
+        if (a.unwatched_words)
+            mt_cli_note("note: %s", a.unwatched_words);
         *found = (code == 0 || code == MT_EXIT_INPUT) && (mt_findings_of(&a.findings, MT_FINDING_ERROR) ||
                                                           mt_findings_of(&a.findings, MT_FINDING_WARNING));
     }

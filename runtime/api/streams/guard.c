@@ -10,10 +10,13 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <linux/audit.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -53,13 +56,14 @@ __asm__(".pushsection .text\n"
         ".popsection\n");
 
 enum { DOWN, LOWERING, UP };
-enum { FAULTS = 256 };   /* pages of a span opened one by one; then the rest is opened at once */
-enum { FRAMES = 24 };    /* of the stack at an access, with our own */
-enum { TOUCHES = 1024 }; /* most accesses noted between two calls */
-enum { LINES = 20000 };  /* most accesses noted in a process */
+enum { FAULTS = 256 };           /* pages of a span opened one by one; then the rest is opened at once */
+enum { FRAMES = 24 };            /* of the stack at an access, with our own */
+enum { TOUCHES = 1024 };         /* most accesses noted between two calls */
+enum { LINES = 20000 };          /* most accesses noted in a process */
+enum { FRAMES_ROOM = 12 << 10 }; /* bytes of stack that the handlers use, apart from the kernel's frames */
 enum {
     FEW = 64,
-    MANY = 1 << 16,
+    MUCH = 1 << 16,
     PLACES = 1 << 12
 }; /* pages that are always closed; pages closed for a place;
     * places of calls that are told apart */
@@ -98,6 +102,35 @@ static struct guard_touch touches[TOUCHES];
 static unsigned ntouches, nlines;
 static int blind; /* the host has run unwatched since the last line */
 static unsigned patience = PATIENCE;
+static volatile sig_atomic_t looking; /* a handler looks for the callers of an access */
+static sigjmp_buf lost;               /* where it goes on if their frames cannot be read */
+
+/* Why accesses of the host are not seen, or not from some moment on, until the next call. */
+#define GUARD_REASONS(X)                                                                                     \
+    X(JOB, "the process is a rank of an MPI job")                                                            \
+    X(LONG, "20,000 accesses were noted before")                                                             \
+    X(LARGE, "there is much shared memory, and the call had been watched before")                            \
+    X(THREADS, "another thread of the program was running")                                                  \
+    X(BUSY, "a launch did not end")                                                                          \
+    X(HANDLERS, "a signal handler blocks SIGSEGV or SIGSYS, handles SIGSYS, or has a small stack")           \
+    X(RIGHTS, "registered memory is not readable and writable")                                              \
+    X(KERNEL, "Linux before 5.11, or a sandbox, does not redirect system calls")                             \
+    X(MANY, "more than 1,024 accesses before the next call")                                                 \
+    X(CALL, "from a system call or a signal on")                                                             \
+    X(CLOSED, "memory could not be protected")
+#define GUARD_NAME(name, words) NOT_##name,
+#define GUARD_WORDS(name, words) words,
+enum guard_reason { WATCHED, GUARD_REASONS(GUARD_NAME) REASONS };
+static const char *const reasons[REASONS] = {"", GUARD_REASONS(GUARD_WORDS)};
+static int counted;                             /* the last call is in `unwatched` */
+static uint64_t unwatched[REASONS], calls_left; /* calls that left work behind, by reason and all */
+
+static void guard_not(enum guard_reason why)
+{
+    unwatched[why] += !counted;
+    counted = 1;
+    blind = 1;
+}
 
 /* ---- spans ---- */
 
@@ -176,14 +209,17 @@ static struct guard_span *guard_find(uint64_t address, uint64_t bytes)
 
 /* ---- opening ---- */
 
-void mt_guard_lift(void)
+/* Changes the thread's signal mask, and returns what it was. No handler of the program may run between a
+ * look at the state and what follows from it. */
+static uint64_t guard_mask(uint64_t mask)
 {
-    int up = UP;
-    if (!atomic_compare_exchange_strong(&state, &up, LOWERING)) {
-        while (atomic_load(&state) == LOWERING)
-            mt_guard_call(SYS_sched_yield);
-        return;
-    }
+    uint64_t before = 0;
+    mt_guard_call(SYS_rt_sigprocmask, (long)SIG_SETMASK, &mask, &before, 8L);
+    return before;
+}
+
+static void guard_open(void)
+{
     __atomic_store_n(&selector, 0, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < nspans; i++)
         mt_guard_call(SYS_mprotect, spans[i].base, spans[i].bytes, (long)(PROT_READ | PROT_WRITE));
@@ -192,34 +228,62 @@ void mt_guard_lift(void)
     atomic_store(&state, DOWN);
 }
 
-/* Opens them because the host goes on unwatched. */
-static void guard_give_up(void)
+/* Opens all pages, and returns 1 if they were closed. Any thread may call it, signal handlers too. */
+static int guard_lift(void)
 {
-    mt_guard_lift();
-    blind = 1;
+    uint64_t mask = guard_mask(UINT64_MAX);
+    int up = UP, closed = atomic_compare_exchange_strong(&state, &up, LOWERING);
+    if (closed)
+        guard_open();
+    else /* by another thread */
+        while (atomic_load(&state) == LOWERING)
+            mt_guard_call(SYS_sched_yield);
+    guard_mask(mask);
+    return closed;
+}
+
+/* Opens them because the host goes on unwatched. */
+static void guard_give_up(enum guard_reason why)
+{
+    if (guard_lift())
+        guard_not(why);
 }
 
 /* ---- signals ---- */
 
+/* Fills in who made the access. Frames of code with wrong unwind tables may lead anywhere. */
+static void guard_look(struct guard_touch *t)
+{
+    t->nframes = 0;
+    t->python = 0;
+    looking = 1;
+    if (!sigsetjmp(lost, 0)) {
+        t->nframes = (unsigned)backtrace(t->frame, FRAMES);
+        t->python = mt_python_look(t->file);
+    }
+    looking = 0;
+}
+
 static void guard_note(struct guard_span *s, uint64_t address, int writes, void *code)
 {
     uint64_t page = address & ~4095ull;
-    struct guard_touch *t = &touches[ntouches];
-    int all = ++s->faults >= FAULTS || ntouches == TOUCHES;
+    struct guard_touch *t = ntouches < TOUCHES ? &touches[ntouches++] : NULL;
+    int all = ++s->faults >= FAULTS || !t;
     uint64_t base = all ? s->base : page, bytes = all ? s->bytes : 4096;
-    if (ntouches < TOUCHES) {
+    if (t) {
         t->address = address;
         t->base = base;
         t->bytes = bytes;
         t->writes = writes;
         t->code = code;
-        t->nframes = (unsigned)backtrace(t->frame, FRAMES);
-        t->python = mt_python_look(t->file);
-        ntouches++;
+        guard_look(t);
     } else {
-        blind = 1;
+        guard_not(NOT_MANY);
     }
-    mt_guard_call(SYS_mprotect, base, bytes, (long)(writes || all ? PROT_READ | PROT_WRITE : PROT_READ));
+    if (mt_guard_call(SYS_mprotect, base, bytes, (long)(writes || all ? PROT_READ | PROT_WRITE : PROT_READ)))
+        guard_give_up(NOT_CLOSED);
+    else if (atomic_load(&state) != UP) /* opened meanwhile by another thread, for writing, too */
+        mt_guard_call(SYS_mprotect, base, bytes, (long)(PROT_READ | PROT_WRITE));
 }
 
 /* Sends a signal again that is not ours, for the handler that it was for. */
@@ -243,7 +307,9 @@ static void guard_on_fault(int sig, siginfo_t *info, void *context)
                    (void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
         return;
     }
-    guard_give_up();
+    if (looking && info->si_code > 0 && pthread_equal(owner, pthread_self()))
+        siglongjmp(lost, 1);
+    guard_give_up(NOT_CALL);
     if (info->si_code <= 0)
         guard_again(sig, info);
 }
@@ -258,7 +324,8 @@ static const struct {
     {SYS_lseek, 0, 0},         {SYS_close, 0, 0},        {SYS_fstat, 0, 0},       {SYS_newfstatat, 0, 0},
     {SYS_openat, 0, 0},        {SYS_brk, 0, 0},          {SYS_nanosleep, 0, 0},   {SYS_clock_nanosleep, 0, 0},
     {SYS_clock_gettime, 0, 0}, {SYS_gettimeofday, 0, 0}, {SYS_sched_yield, 0, 0}, {SYS_getpid, 0, 0},
-    {SYS_gettid, 0, 0},        {SYS_getrandom, 0, 0},
+    {SYS_gettid, 0, 0},        {SYS_getrandom, 1, 2},    {SYS_mmap, 1, 2},        {SYS_munmap, 1, 2},
+    {SYS_mprotect, 1, 2},      {SYS_madvise, 1, 2},
 };
 enum { SMALL = 4096 }; /* no structure or path behind any argument is larger */
 
@@ -284,42 +351,58 @@ static void guard_on_call(int sig, siginfo_t *info, void *context)
     greg_t *r = uc->uc_mcontext.gregs;
     const greg_t argument[6] = {r[REG_RDI], r[REG_RSI], r[REG_RDX], r[REG_R10], r[REG_R8], r[REG_R9]};
     if (info->si_code != 2 /* SYS_USER_DISPATCH */) {
-        guard_give_up();
+        guard_give_up(NOT_CALL);
         guard_again(sig, info);
         return;
     }
-    if (atomic_load(&state) == UP && guard_harmless(info->si_syscall, argument)) {
+    if (info->si_arch == AUDIT_ARCH_X86_64 && atomic_load(&state) == UP &&
+        guard_harmless(info->si_syscall, argument)) {
         r[REG_RAX] = mt_guard_call(info->si_syscall, argument[0], argument[1], argument[2], argument[3],
                                    argument[4], argument[5]);
         return;
     }
-    guard_give_up();
+    guard_give_up(NOT_CALL);
     r[REG_RAX] = info->si_syscall;
     r[REG_RIP] -= 2; /* the instruction once more */
 }
 
-/* Handlers nest: a handler of the program that runs meanwhile may make a system call. They use the thread's
- * stack, since a program's signal stack may be too small. */
-static int guard_install(int sig, void (*handler)(int, siginfo_t *, void *), struct guard_action *old)
+#define OURS (1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1))
+
+/* They use the thread's stack, since a program's signal stack may be too small. mask: signals that wait for
+ * the handler to return. Those of system calls must not: a handler of the program may end a read. */
+static int guard_install(int sig, void (*handler)(int, siginfo_t *, void *), uint64_t mask,
+                         struct guard_action *old)
 {
     struct guard_action a = {handler, SA_SIGINFO | SA_NODEFER | 0x04000000 /* SA_RESTORER */, mt_guard_return,
-                             0};
+                             mask};
     return mt_guard_call(SYS_rt_sigaction, (long)sig, &a, old, 8L) == 0;
 }
 
-/* Returns 1 if no signal of the program can be handled with ours blocked: the kernel would end it. */
+/* Returns 1 if the thread has a signal stack without room for the frames of a handler of the program and of
+ * ours. */
+static int guard_stack_is_small(void)
+{
+    uint64_t frame = getauxval(51 /* AT_MINSIGSTKSZ */);
+    stack_t s = {0};
+    return mt_guard_call(SYS_sigaltstack, NULL, &s) ||
+           (!(s.ss_flags & SS_DISABLE) && s.ss_size < 2 * frame + FRAMES_ROOM);
+}
+
+/* Returns 1 if no signal of the program can be handled with ours blocked: the kernel would end it. Nor with
+ * too small a stack. */
 static int guard_signals(void)
 {
-    const uint64_t ours = 1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1);
     uint64_t blocked = 0;
-    if (mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, NULL, &blocked, 8L) || blocked & ours)
+    int small = guard_stack_is_small();
+    if (mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, NULL, &blocked, 8L) || blocked & OURS)
         return 0;
     for (long sig = 1; sig <= 64; sig++) {
         struct guard_action a = {0};
         if (sig == SIGKILL || sig == SIGSTOP || sig == SIGSEGV)
             continue;
         if (mt_guard_call(SYS_rt_sigaction, sig, NULL, &a, 8L) ||
-            ((uintptr_t)a.handler > 1 && (a.mask & ours || sig == SIGSYS)))
+            ((uintptr_t)a.handler > 1 &&
+             (a.mask & OURS || sig == SIGSYS || (small && a.flags & (unsigned long)SA_ONSTACK))))
             return 0;
     }
     return 1;
@@ -335,20 +418,30 @@ static int guard_arm(void)
     return armed;
 }
 
-static void guard_raise(void)
+static void guard_close(void)
 {
-    owner = pthread_self();
-    if (!guard_install(SIGSEGV, guard_on_fault, &old_fault))
-        return;
-    if (!guard_install(SIGSYS, guard_on_call, &old_call)) {
-        mt_guard_call(SYS_rt_sigaction, (long)SIGSEGV, &old_fault, NULL, 8L);
-        return;
-    }
     atomic_store(&state, UP);
     __atomic_store_n(&selector, 1, __ATOMIC_SEQ_CST);
-    for (size_t i = 0; i < nspans && atomic_load(&state) == UP; i++)
-        if (mt_guard_call(SYS_mprotect, spans[i].base, spans[i].bytes, (long)PROT_NONE))
-            guard_give_up();
+    for (size_t i = 0; i < nspans; i++)
+        if (mt_guard_call(SYS_mprotect, spans[i].base, spans[i].bytes, (long)PROT_NONE)) {
+            guard_give_up(NOT_CLOSED);
+            break;
+        }
+}
+
+static void guard_raise(void)
+{
+    uint64_t mask = guard_mask(UINT64_MAX);
+    owner = pthread_self();
+    if (!guard_install(SIGSEGV, guard_on_fault, ~OURS, &old_fault))
+        guard_not(NOT_CLOSED);
+    else if (guard_install(SIGSYS, guard_on_call, 0, &old_call))
+        guard_close();
+    else {
+        mt_guard_call(SYS_rt_sigaction, (long)SIGSEGV, &old_fault, NULL, 8L);
+        guard_not(NOT_CLOSED);
+    }
+    guard_mask(mask);
 }
 
 /* Our own threads are known once they run, and others may be about to sleep: waits a moment for them, but not
@@ -384,7 +477,7 @@ static int guard_due(void)
         at = (at + 1) % PLACES;
     places[at].site = mt_host_site_taken;
     calls = ++places[at].calls;
-    return pages <= FEW || calls <= 2 || calls * pages <= MANY || !(calls & (calls - 1));
+    return pages <= FEW || calls <= 2 || calls * pages <= MUCH || !(calls & (calls - 1));
 }
 
 static int guard_settled(void)
@@ -395,14 +488,30 @@ static int guard_settled(void)
     return idle;
 }
 
+/* Returns why the host cannot be watched now, or WATCHED. */
+static enum guard_reason guard_obstacle(void)
+{
+    void *warm[2];
+    return mt_event_in_job()                        ? NOT_JOB /* MPI reads its memory from outside */
+           : nlines >= LINES                        ? NOT_LONG
+           : !guard_due()                           ? NOT_LARGE
+           : !guard_alone()                         ? NOT_THREADS
+           : !guard_settled()                       ? NOT_BUSY
+           : !guard_signals()                       ? NOT_HANDLERS
+           : !guard_plain()                         ? NOT_RIGHTS
+           : backtrace(warm, 2) < 1 || !guard_arm() ? NOT_KERNEL
+                                                    : WATCHED;
+}
+
 static void guard_after(void)
 {
     if (mt_in_host_function() || !mt_order_outstanding() || !guard_spans())
         return;
-    void *warm[2];
-    if (nlines >= LINES || !guard_due() || !guard_alone() || !guard_settled() || !guard_signals() ||
-        !guard_plain() || backtrace(warm, 2) < 1 || !guard_arm())
-        blind = 1;
+    enum guard_reason why = guard_obstacle();
+    calls_left++;
+    counted = 0;
+    if (why)
+        guard_not(why);
     else if (mt_order_outstanding()) /* host functions may have ended meanwhile */
         guard_raise();
 }
@@ -460,7 +569,7 @@ static void guard_before(void)
 {
     if (atomic_load(&state) == DOWN && !ntouches)
         return;
-    mt_guard_lift();
+    guard_lift();
     if (!mt_in_host_function())
         guard_write();
 }
@@ -469,6 +578,10 @@ void mt_guard_finish(void)
 {
     mt_call_hooks = NULL;
     guard_before();
+    for (int why = WATCHED + 1; why < REASONS; why++)
+        if (unwatched[why])
+            mt_event_unwatched(reasons[why], unwatched[why], calls_left);
+    memset(unwatched, 0, sizeof unwatched);
 }
 
 void mt_guard_forked(void)
@@ -477,12 +590,13 @@ void mt_guard_forked(void)
     selector = 0;
     armed = 0;
     ntouches = 0;
+    memset(unwatched, 0, sizeof unwatched);
     generation = 0;
 }
 
 void mt_guard_start(void)
 {
     static const struct mt_call_hooks hooks = {guard_before, guard_after};
-    if (mt_failed_watched() && !mt_event_in_job()) /* MPI reads a rank's memory from another process */
+    if (mt_failed_watched())
         mt_call_hooks = &hooks;
 }

@@ -8,9 +8,7 @@
 
 /* Watches from the next call on, if calls are watched. Call once, before the first operation. */
 void mt_guard_start(void);
-/* Opens all pages until the next call ends. Any thread may call it, signal handlers too. */
-void mt_guard_lift(void);
-/* Stops watching and writes what is noted, at process exit. */
+/* Stops watching and writes what is noted, at process exit, and how often the host was not watched. */
 void mt_guard_finish(void);
 /* Resets the state in a forked child. */
 void mt_guard_forked(void);
