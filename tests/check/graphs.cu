@@ -223,7 +223,74 @@ static void after_the_graph(int right) // what its stream, or another one, does 
     cudaStreamDestroy(s), cudaStreamDestroy(t);
 }
 
+// ---- memory of alloc nodes, from there to the free node ----
+
+static cudaMemAllocNodeParams some()
+{
+    cudaMemAllocNodeParams p = {};
+    p.poolProps.allocType = cudaMemAllocationTypePinned;
+    p.poolProps.location.type = cudaMemLocationTypeDevice;
+    p.bytesize = 256;
+    return p;
+}
+static void before_alloc(int right) // a use that does not follow the alloc node
+{
+    Graph g;
+    cudaGraphNode_t alloc, use, free;
+    auto m = some();
+    cudaGraphAddMemAllocNode(&alloc, g.g, nullptr, 0, &m);
+    int value = 1;
+    void *one[] = {&m.dptr, &value};
+    auto w = kernel((void *)write_all, one);
+    cudaGraphAddKernelNode(&use, g.g, &alloc, right, &w); // !before_alloc: unordered
+    cudaGraphNode_t both[] = {alloc, use};
+    cudaGraphAddMemFreeNode(&free, g.g, both, 2, m.dptr);
+    Ready(g.g).run();
+}
+static void after_free(int right) // a use that the free node does not follow
+{
+    Graph g;
+    cudaGraphNode_t alloc, use, free;
+    auto m = some();
+    cudaGraphAddMemAllocNode(&alloc, g.g, nullptr, 0, &m);
+    int value = 1;
+    void *one[] = {&m.dptr, &value};
+    auto w = kernel((void *)write_all, one);
+    cudaGraphAddKernelNode(&use, g.g, &alloc, 1, &w); // !after_free: unordered
+    cudaGraphAddMemFreeNode(&free, g.g, right ? &use : &alloc, 1, m.dptr);
+    Ready x(g.g);
+    for (int i = 0; i < 3; i++) // of one after the other
+        x.run(nullptr, false);
+    cudaDeviceSynchronize();
+}
+static void captured_free(int right) // in a stream that does not wait for the use
+{
+    cudaStream_t s, t;
+    cudaEvent_t fork, used, join;
+    cudaGraph_t g;
+    int *p;
+    cudaStreamCreate(&s), cudaStreamCreate(&t);
+    cudaEventCreate(&fork), cudaEventCreate(&used), cudaEventCreate(&join);
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    cudaMallocAsync((void **)&p, 256, s);
+    cudaEventRecord(fork, s), cudaStreamWaitEvent(t, fork, 0);
+    write_all<<<1, 64, 0, s>>>(p, 1); // !captured_free: unordered
+    cudaEventRecord(used, s);
+    if (right)
+        cudaStreamWaitEvent(t, used, 0);
+    cudaFreeAsync(p, t);
+    cudaEventRecord(join, t), cudaStreamWaitEvent(s, join, 0);
+    cudaStreamEndCapture(s, &g);
+    Ready(g).run(s);
+    cudaGraphDestroy(g);
+    cudaStreamDestroy(s), cudaStreamDestroy(t);
+    cudaEventDestroy(fork), cudaEventDestroy(used), cudaEventDestroy(join);
+}
+
 static const Fault faults[] = {
+    {"before_alloc", before_alloc},
+    {"after_free", after_free},
+    {"captured_free", captured_free},
     {"by_hand", by_hand},
     {"captured", captured},
     {"filled", filled},

@@ -11,6 +11,7 @@
 #include "api/memory/memory.h"
 #include "api/streams/stream.h"
 #include "api/device/device.h"
+#include "trace/events.h"
 #include "trace/objects.h"
 
 #include <stdio.h>
@@ -321,6 +322,7 @@ struct graph_paths {
     int path[MT_ORDER_STREAMS];
     uint32_t last[MT_ORDER_STREAMS]; /* number of the last operation of each */
     int n;
+    unsigned launches; /* so far, of the ready graph */
 };
 
 struct graph_order {
@@ -480,6 +482,36 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s,
     return cudaSuccess;
 }
 
+/* An allocation or free node reached in a launch, for memtrace check; the memory itself stays. */
+struct reached_op {
+    struct mt_op op;
+    int64_t id;
+    int freed;
+};
+
+static int reached_run(struct mt_op *op)
+{
+    const struct reached_op *r = (const struct reached_op *)op;
+    mt_event_ordered(r->id, r->freed, op->site);
+    return MT_OP_DONE;
+}
+
+enum { REACHED_LAUNCHES = 16 }; /* in all launches edges are the same */
+
+static cudaError_t reached_put(const struct CUgraphNode_st *n, struct mt_stream *s,
+                               struct mt_node_order *order)
+{
+    struct reached_op *r = mt_op_new(sizeof *r, MT_OP_OTHER, reached_run);
+    if (!r)
+        return mt_fail(cudaErrorMemoryAllocation);
+    r->id = mt_object_id(n->memory ? n->memory->p : n->freed);
+    r->freed = !n->memory;
+    r->op.site = n->site;
+    r->op.order = order;
+    graph_put(&r->op, s, NULL);
+    return cudaSuccess;
+}
+
 /* Queues a node after its predecessors; those of child graphs have the same paths. */
 static cudaError_t run_ordered(const struct CUgraphNode_st *n, struct mt_stream *s,
                                struct mt_node_order *node, struct graph_order *order)
@@ -492,6 +524,8 @@ static cudaError_t run_ordered(const struct CUgraphNode_st *n, struct mt_stream 
     }
     int i = paths_take(order->paths, node, &order->clock);
     cudaError_t e = run_node(n, s, NULL, node);
+    if (!e && (n->memory || (n->freed && !n->op)) && order->paths->launches < REACHED_LAUNCHES)
+        e = reached_put(n, s, node);
     if (i >= 0)
         order->paths->last[i] = node->clock.n[node->path - 1];
     return e;
@@ -689,6 +723,7 @@ static int clone_node(struct CUgraph_st *to, struct CUgraphNode_st *n)
     c->from = n;
     c->disabled = n->disabled;
     c->freed = n->freed;
+    c->site = n->site;
     c->memory = n->memory;
     if (c->memory)
         __atomic_fetch_add(&c->memory->refs, 1, __ATOMIC_RELAXED);
@@ -1585,6 +1620,7 @@ static int graph_give_back(struct mt_op *op)
 cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                          const cudaGraphNode_t *after, size_t n, void *p)
 {
+    const struct mt_host_site *site = mt_host_site_take();
     cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
         return e;
@@ -1604,6 +1640,7 @@ cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph
     if (from)
         from->memory->freed = 1;
     node->freed = p;
+    node->site = site;
     *out = node;
     return cudaSuccess;
 }
@@ -1815,6 +1852,7 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
     struct graph_order order = {.paths = &x->paths};
     int ordered = mt_order_now(s, &order.clock);
     cudaError_t e = graph_start(x->graph, s, NULL, ordered ? &order : NULL);
+    x->paths.launches += x->paths.launches < REACHED_LAUNCHES;
     if (ordered)
         mt_order_reached(s, &order.clock);
     mt_op_enqueue(s, end);
@@ -2223,6 +2261,7 @@ static cudaError_t capture_graph_free(struct mt_stream *s, void *p)
             n = capture_graph_append(s, cudaGraphNodeTypeMemFree, NULL);
         if (n) {
             n->freed = p;
+            n->site = mt_host_site_take();
             from->memory->freed = 1;
         }
         e = n ? cudaSuccess : from ? cudaErrorInvalidValue : cudaErrorNotSupported;
@@ -2372,13 +2411,16 @@ cudaError_t impl_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out)
     cudaError_t e = cudaSuccess;
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(handle);
-    if (!s || !out)
-        return mt_fail(s ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-    *out = NULL;
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if (out)
+        *out = NULL;
     pthread_mutex_lock(&mt_capture_lock);
     struct mt_capture *c = s->capture;
     if (!c)
         e = cudaErrorIllegalState;
+    else if (!out && !c->given) /* of a capture into a graph of the program it may be NULL */
+        e = cudaErrorInvalidValue;
     else if (c->origin != s)
         e = cudaErrorStreamCaptureUnmatched;
     else if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
@@ -2392,9 +2434,9 @@ cudaError_t impl_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out)
     e = c->invalid ? cudaErrorStreamCaptureInvalidated
         : unjoined ? cudaErrorStreamCaptureUnjoined
                    : cudaSuccess;
-    if (!e)
+    if (!e && out)
         *out = c->graph;
-    else if (!c->given)
+    else if (e && !c->given)
         graph_free(c->graph);
     free(c);
     return mt_fail(e);

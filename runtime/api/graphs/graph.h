@@ -17,10 +17,11 @@ struct CUgraphNode_st {
     size_t nafter;
     struct CUgraphNode_st *from; /* node that it was cloned from; only for comparisons */
     struct mt_graph_memory *memory;
-    void *freed;        /* memory freed by a free node */
-    void **args;        /* for queries of a kernel's parameters */
-    int disabled, seen; /* seen: used by walks */
-    size_t index;       /* index in its graph */
+    void *freed;                     /* memory freed by a free node */
+    const struct mt_host_site *site; /* of a free node */
+    void **args;                     /* for queries of a kernel's parameters */
+    int disabled, seen;              /* seen: used by walks */
+    size_t index;                    /* index in its graph */
 };
 
 struct mt_user_share {
