@@ -1656,13 +1656,15 @@ static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_bas
     return accesses;
 }
 
-/* Removes accesses that raw traces do not have. Returns the number left. */
-static size_t runs_global(struct mt_access_run *r, size_t n, uint64_t *accesses)
+/* Removes accesses that the trace does not have: raw ones have those of global memory, and under
+ * MEMTRACE_CHECK local memory is checked alone, as nothing reads its records then. Returns the number left.
+ */
+static size_t runs_wanted(struct mt_access_run *r, size_t n, int raw, uint64_t *accesses)
 {
     size_t kept = 0;
     *accesses = 0;
     for (size_t i = 0; i < n; i++)
-        if (!mt_rec_space(r[i].meta >> 28)) {
+        if (!mt_rec_space(r[i].meta >> 28) || (!raw && mt_rec_space(r[i].meta >> 28) != MT_IN_LOCAL)) {
             *accesses += r[i].count;
             r[kept++] = r[i];
         }
@@ -1684,12 +1686,12 @@ static void runs_flush_here(void *worker, int last)
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* otherwise the image has added it */
         uint32_t meta;
         accesses = runs_finish(r, n, base, &meta);
-        if (mt_rec_space(meta >> 28) && !run->launch->flush_runs)
-            n = runs_global(r, n, &accesses);
+        if (mt_rec_space(meta >> 28) && (!run->launch->flush_runs || mt_check_all))
+            n = runs_wanted(r, n, !run->launch->flush_runs, &accesses);
         atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);
-        if (run->launch->flush_runs)
+        if (run->launch->flush_runs && n)
             run->launch->flush_runs(run->launch->flush_ctx, r, n, run->fibers);
         else
             runs_expand(w, r, n);

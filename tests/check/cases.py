@@ -87,6 +87,21 @@ def on_request(world):
             same(f"{name} {options}", kind in [f["kind"] for f in said["findings"]], found)
 
 
+@case("local_memory")
+def local_memory(world):
+    """Accesses to local memory are checked, and not kept: 16 times a load and a store by 32 threads, and what fills and reads the array."""
+    program = built(world, "bounds.cu", "global,shared,local")
+    for on, kept in (("0", True), ("1", False)):
+        folder = world.folder("kept" + on)
+        call([program, "counts_of-right"], env={**os.environ, "MEMTRACE_CHECK": on, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": "compact"})
+        [name] = [n for n in os.listdir(folder) if n.endswith(".mtc")]
+        meta = world.path("meta" + on)
+        call([world.tool("memtrace"), "convert", "--to", "raw", "-o", world.path("raw" + on), "--companion", meta, os.path.join(folder, name)])
+        with open(meta, encoding="utf-8") as f:
+            [launch] = [x for x in map(json.loads, f) if "kernel" in x and "grid" in x]
+        same(f"MEMTRACE_CHECK={on}", (launch.get("others", 0) >= 32 * 32, launch.get("others", 0) == 0, launch["records"]), (kept, not kept, 16 * 32 + 8 * 32))
+
+
 @case("host_right")
 def host_right(world):
     """Programs in which the host and kernels talk by flags, host functions and atomics, or use parts of their own."""
