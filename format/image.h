@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 21u
+#define MT_IMAGE_VERSION 22u
 /* Oldest image version for a GPU: in older ones the program's own kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
