@@ -544,7 +544,8 @@ static int check_whole(const struct mt_pool_launch *run, const struct mt_image *
     if ((align && (align & (align - 1) || bits & (align - 1))) || high > UINT64_MAX - bytes)
         return 0;
     if (!o || (o->space == MT_OBJECT_GLOBAL && !o->address))
-        return !space && check_is_known(run->launch->device, low, high + bytes);
+        return meta >> 28 >= MT_CHECK_CONSTANT ||
+               (!space && check_is_known(run->launch->device, low, high + bytes));
     begin = object_base(image, o);
     size = o->dynamic ? mt_cpu_tls.dyn_shared : o->bytes;
     return low >= begin && high - begin <= size && bytes <= size - (high - begin) &&
@@ -562,7 +563,7 @@ uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, u
     last.image = image;
     last.code = caller;
     last.site = site - (image->head->site_base ? image->site_base : 0);
-    if (lanes && meta >> 28 < MT_CHECK_CONSTANT && check_whole(run, image, address, lanes, meta, last.site)) {
+    if (lanes && check_whole(run, image, address, lanes, meta, last.site)) {
         check_go_on(run, (uint32_t)__builtin_popcount(lanes));
         return 0;
     }
