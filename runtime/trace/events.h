@@ -21,9 +21,10 @@ uint64_t mt_event_seq(void);
 /* Returns the number of the next event; all events so far have lower ones. */
 uint64_t mt_event_next(void);
 /* Logs an allocation and returns its id (0, 1, 2 …). `name` and `site` may be NULL. device: owner among the
- * CPU device's GPUs, or -1; written if there are several. */
+ * CPU device's GPUs, or -1; written if there are several. from: id of the allocation whose bytes it takes
+ * over, or -1. */
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
-                        const struct mt_host_site *site);
+                        const struct mt_host_site *site, int64_t from);
 void mt_event_free(uint64_t id, uint64_t base);
 /* Names an allocation from its beginning; a later name replaces it. */
 void mt_event_name(uint64_t id, const char *name);

@@ -22,12 +22,12 @@ static pthread_mutex_t naming =
     PTHREAD_MUTEX_INITIALIZER; /* protects names, and named objects from being freed */
 MT_FORK_LOCK(naming, MT_FORK_LEAVES);
 
-int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
-                      const struct mt_host_site *site)
+int64_t mt_object_add_from(const void *p, uint64_t bytes, const char *kind, int device,
+                           const struct mt_host_site *site, int64_t from)
 {
     if (!p || !mt_tracing())
         return -1;
-    uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, device, site);
+    uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, device, site, from);
     mt_python_array(id, site);
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
@@ -36,6 +36,12 @@ int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int devic
     if (mt_ranges_add(&objects, o->base, bytes, o))
         free(o);
     return (int64_t)id;
+}
+
+int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
+                      const struct mt_host_site *site)
+{
+    return mt_object_add_from(p, bytes, kind, device, site, -1);
 }
 
 int64_t mt_object_id(const void *p)
@@ -66,6 +72,35 @@ void mt_object_done(struct mt_object *o, int freed)
     free(o->rest);
     free(o);
     pthread_mutex_unlock(&naming);
+}
+
+int64_t mt_object_split(const void *p, uint64_t bytes, const struct mt_host_site *site, const char **kind,
+                        int *device)
+{
+    uint64_t base = (uint64_t)(uintptr_t)p, end = base + bytes;
+    struct mt_range r;
+    if (!mt_ranges_find(&objects, base, &r) || bytes > r.base + r.bytes - base ||
+        !mt_ranges_take(&objects, r.base, &r))
+        return -1;
+    struct mt_object *o = r.data;
+    int64_t id = (int64_t)o->id;
+    *kind = o->kind;
+    *device = o->device;
+    mt_object_done(o, 1);
+    if (base > r.base)
+        mt_object_add_from((const void *)(uintptr_t)r.base, base - r.base, *kind, *device, site, id);
+    if (end < r.base + r.bytes)
+        mt_object_add_from((const void *)(uintptr_t)end, r.base + r.bytes - end, *kind, *device, site, id);
+    return id;
+}
+
+void mt_objects_end(const void *p, uint64_t bytes)
+{
+    uint64_t base = (uint64_t)(uintptr_t)p;
+    struct mt_range below, r;
+    mt_object_done(mt_object_take(p), 1);
+    while (mt_ranges_around(&objects, base, &below, &r), r.bytes && r.base - base < bytes)
+        mt_object_done(mt_object_take((const void *)(uintptr_t)r.base), 1);
 }
 
 /* Called with the lock held. */

@@ -8,6 +8,16 @@
  * as for mt_event_alloc. Returns its id, or -1, without effect, if p is NULL or tracing is off. */
 int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
                       const struct mt_host_site *site);
+/* The same for bytes that another allocation, `from` (its id, or -1), had until now. */
+int64_t mt_object_add_from(const void *p, uint64_t bytes, const char *kind, int device,
+                           const struct mt_host_site *site, int64_t from);
+/* Ends the allocation that contains [p, p + bytes), to give these bytes to others. What is before and after
+ * them becomes an allocation of its own, made at `site`. Returns the id of the one that ended, with its *kind
+ * (static) and *device, or -1, without effect. */
+int64_t mt_object_split(const void *p, uint64_t bytes, const struct mt_host_site *site, const char **kind,
+                        int *device);
+/* Ends all allocations that begin in [p, p + bytes). */
+void mt_objects_end(const void *p, uint64_t bytes);
 struct mt_object_name {
     const char *name, *rest; /* name in the source; then the part after its first variable: ".col[2]" */
     uint32_t record; /* not MT_NAME_POINTER: record that contains the address; the member keeps its name */

@@ -220,7 +220,6 @@ struct nvtx_callbacks {
 /* NVTX ranges: libmemtrace.so is the tool loaded by the program's NVTX (InitializeInjectionNvtx2). */
 
 #define EXPORT __attribute__((visibility("default")))
-#define NAME_MAX_BYTES 1000 /* longest range name; the rest is cut off */
 
 /* Domains and registered strings are names to which the program holds pointers; they are few and never freed.
  */
@@ -282,7 +281,7 @@ static int nvtx_takes(void)
 static size_t nvtx_narrow(char *out, const wchar_t *text)
 {
     size_t n = 0;
-    for (; *text && n + 4 < NAME_MAX_BYTES; text++) {
+    for (; *text && n + 4 < MT_NVTX_TEXT; text++) {
         uint32_t c = (uint32_t)*text;
         unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
         static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
@@ -297,30 +296,33 @@ static size_t nvtx_narrow(char *out, const wchar_t *text)
 /* Cuts a long text at a character boundary. */
 static size_t nvtx_copy(char *out, const char *text)
 {
-    size_t n = strnlen(text, NAME_MAX_BYTES - 1);
-    while (n == NAME_MAX_BYTES - 1 && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+    size_t n = strnlen(text, MT_NVTX_TEXT - 1);
+    while (n == MT_NVTX_TEXT - 1 && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
         n--;
     memcpy(out, text, n);
     out[n] = 0;
     return n;
 }
 
-static size_t selection_name(char *out, const struct nvtx_attributes *a)
+size_t mt_nvtx_text(char *out, int32_t type, const void *message)
 {
-    const void *m = a && a->size >= sizeof *a ? a->message : NULL;
     *out = 0;
-    if (!m)
-        return 0;
-    switch (a->message_type) {
+    switch (message ? type : 0) {
     case NVTX_ASCII:
-        return nvtx_copy(out, m);
+        return nvtx_copy(out, message);
     case NVTX_WIDE:
-        return nvtx_narrow(out, m);
+        return nvtx_narrow(out, message);
     case NVTX_REGISTERED:
-        return nvtx_copy(out, ((const struct name *)m)->text);
+        return nvtx_copy(out, ((const struct name *)message)->text);
     default:
         return 0;
     }
+}
+
+static size_t selection_name(char *out, const struct nvtx_attributes *a)
+{
+    int known = a && a->size >= sizeof *a;
+    return mt_nvtx_text(out, known ? a->message_type : 0, known ? a->message : NULL);
 }
 
 static void *nvtx_keep(const char *text)
@@ -334,7 +336,7 @@ static void *nvtx_keep(const char *text)
 
 static void *keep_wide(const wchar_t *text)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     nvtx_narrow(name, text);
     return nvtx_keep(name);
 }
@@ -451,19 +453,19 @@ void mt_nvtx_finish(void)
 
 EXPORT int nvtxRangePushA(const char *text)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = nvtx_copy(name, text ? text : "");
     return nvtx_push(name, n, NULL);
 }
 EXPORT int nvtxRangePushW(const wchar_t *text)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = nvtx_narrow(name, text ? text : L"");
     return nvtx_push(name, n, NULL);
 }
 EXPORT int nvtxDomainRangePushEx(void *domain, const struct nvtx_attributes *a)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = selection_name(name, a);
     return nvtx_push(name, n, domain);
 }
@@ -481,19 +483,19 @@ EXPORT int nvtxDomainRangePop(void *domain)
 }
 EXPORT uint64_t nvtxRangeStartA(const char *text)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = nvtx_copy(name, text ? text : "");
     return nvtx_start(name, n, NULL);
 }
 EXPORT uint64_t nvtxRangeStartW(const wchar_t *text)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = nvtx_narrow(name, text ? text : L"");
     return nvtx_start(name, n, NULL);
 }
 EXPORT uint64_t nvtxDomainRangeStartEx(void *domain, const struct nvtx_attributes *a)
 {
-    char name[NAME_MAX_BYTES];
+    char name[MT_NVTX_TEXT];
     size_t n = selection_name(name, a);
     return nvtx_start(name, n, domain);
 }

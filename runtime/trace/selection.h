@@ -48,6 +48,10 @@ void mt_selection_profiler(int on);
  * Ranges are logged as `range` lines when they end, and MEMTRACE_NVTX traces only launches within some of
  * them ---- */
 
+/* Copies the text of an NVTX message (its type and value) in UTF-8, cut to MT_NVTX_TEXT bytes with the 0.
+ * Returns its length, 0 without a text. */
+#define MT_NVTX_TEXT 1000
+size_t mt_nvtx_text(char *out, int32_t type, const void *message);
 /* Logs the ranges still open at process exit. */
 void mt_nvtx_finish(void);
 /* Set when kernels are registered: this process was built for tracing. */

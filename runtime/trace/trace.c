@@ -499,9 +499,9 @@ static uint64_t events_time(void)
 }
 
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
-                        const struct mt_host_site *site)
+                        const struct mt_host_site *site, int64_t from)
 {
-    struct mt_alloc_line l = {.base = base, .bytes = bytes, .kind = kind};
+    struct mt_alloc_line l = {.base = base, .bytes = bytes, .kind = kind, .from = (uint64_t)(from + 1)};
     if (!events_begin(&l.seq))
         return 0;
     char *source_name = mt_demangle(name);

@@ -74,6 +74,7 @@ add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
 add(".strict", "strict.cu", hints=True, options=("--strict", "--kinds=memory,race,sync"))
 add(".bounds", "bounds.cu", spaces="global,shared,local")
+add(".pools", "pools.cu")
 
 
 @case("on_request")
@@ -134,6 +135,17 @@ def unwatched(world):
         same(f"{name}: in the file", check(program, name)[0]["notes"], got)
     holds("a rank", "MPI" in said("none", env={**os.environ, "MEMTRACE_JOB": "job", "MEMTRACE_RANK": "0"})[0])
     same("other kinds", said("called", "--kinds=memory"), [])
+
+
+@case("pool_leak")
+def pool_leak(world):
+    """A piece that its pool does not get back is a leak, and so is a pool without pieces. NVTX's header is no place."""
+    program, source = built(world, "pools.cu"), os.path.join(HERE, "pools.cu")
+    with open(source, encoding="utf-8") as f:
+        lines = {i for i, text in enumerate(f, 1) if "a leak of `lost`" in text or "// another one" in text}
+    found = judge([program], "lost", {("leak", line) for line in lines}, hints=True, cwd=HERE)
+    same("bytes", sorted(f["allocation"]["bytes"] for f in found), [64, 4096])
+    judge([program], "lost-right", set(), hints=True, cwd=HERE)
 
 
 @case("lives")

@@ -51,7 +51,7 @@ def main():
                      and re.sub(r"(_pt[ds][sz])?$", r"_v2\1", n, count=1) not in ours)
     if missing:
         wrong.append("not exported: " + " ".join(missing))
-    strange = sorted(n for n in ours if not re.match(r"_{0,2}cuda|cu[A-Z]|mt_cpu_|__mt_|mt_runtime_version$|memtrace_(start|stop)$|nvtx(Domain|Range)|(__)?nvrtc|(__)?nvJitLink|InitializeInjectionNvtx2$", n))
+    strange = sorted(n for n in ours if not re.match(r"_{0,2}cuda|cu[A-Z]|mt_cpu_|__mt_|mt_runtime_version$|memtrace_(start|stop)$|nvtx(Domain|Range)|(__)?nvrtc|(__)?nvJitLink|InitializeInjectionNvtx(2|Extension)$", n))
     if strange:
         wrong.append("exported, but no name of ours: " + " ".join(strange))
 

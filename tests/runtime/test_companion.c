@@ -112,8 +112,8 @@ static void companion_launch(struct mt_trace *t, unsigned n, unsigned said_, int
 static int companion_lines(void *arg)
 {
     const char *dir = fresh_dir();
-    CHECK(mt_event_alloc(0xabc000, 4096, "cudaMalloc", NULL, -1, &site) == 0);
-    CHECK(mt_event_alloc(0xdef000, 16, "symbol", "a \"b\" \\ \n\x01\xff\xc3\xa9", -1, NULL) == 1);
+    CHECK(mt_event_alloc(0xabc000, 4096, "cudaMalloc", NULL, -1, &site, -1) == 0);
+    CHECK(mt_event_alloc(0xdef000, 16, "symbol", "a \"b\" \\ \n\x01\xff\xc3\xa9", -1, NULL, -1) == 1);
     mt_event_memcpy(&(struct mt_memcpy_line){.kind = "h2d", .dst = 1, .src = ~0ull, .bytes = 9, .stream = -1},
                     &site);
     struct mt_trace *t = mt_trace_open();
@@ -253,7 +253,7 @@ static int companion_everywhere(void *arg)
     const char *dir = fresh_dir();
     struct mt_trace *t[3];
     for (int i = 0; i < 3; i++) {
-        mt_event_alloc(0x1000u * (unsigned)(i + 1), 16, "cudaMalloc", NULL, -1, NULL);
+        mt_event_alloc(0x1000u * (unsigned)(i + 1), 16, "cudaMalloc", NULL, -1, NULL, -1);
         t[i] = mt_trace_open();
         companion_launch(t[i], 1, 1, 0);
     }
@@ -261,7 +261,7 @@ static int companion_everywhere(void *arg)
     json_t *early = companion_load(in_dir(dir, "MemTrace-pipe-1.meta"));
     CHECK(companion_count(early, "end") == 1 &&
           companion_num(companion_nth(early, "end", 0), "complete") == 1);
-    mt_event_alloc(0x9000, 16, "cudaMalloc", NULL, -1, NULL);
+    mt_event_alloc(0x9000, 16, "cudaMalloc", NULL, -1, NULL, -1);
     companion_launch(NULL, 0, 0, 0); /* not traced, on a stream that never was */
     mt_trace_finish();
     for (int i = 0; i < 3; i++) {
@@ -295,7 +295,7 @@ static int long_log(void *arg)
     const char *dir = fresh_dir();
     enum { N = 30000 };
     for (unsigned i = 0; i < N; i++)
-        mt_event_alloc(0x10000 + 64ull * i, 64, "cudaMalloc", NULL, -1, &site);
+        mt_event_alloc(0x10000 + 64ull * i, 64, "cudaMalloc", NULL, -1, &site, -1);
     struct mt_trace *t = mt_trace_open();
     companion_launch(t, 1, 1, 0);
     for (unsigned i = 0; i < N; i++)
@@ -326,7 +326,7 @@ static int companion_bounded(void *arg)
     size_t others = 0, n;
     for (int i = 0; i < STREAMS; i++) {
         for (int k = 0; k < EVENTS; k++)
-            mt_event_alloc(i * 1000u + k, 1, "cudaMalloc", NULL, -1, &site);
+            mt_event_alloc(i * 1000u + k, 1, "cudaMalloc", NULL, -1, &site, -1);
         struct mt_trace *t = mt_trace_open();
         companion_launch(t, 1, 1, 0);
         mt_trace_close(t);
@@ -357,7 +357,7 @@ static void *companion_worker(void *arg)
 {
     struct mt_trace *t = mt_trace_open();
     for (unsigned i = 0; i < EACH; i++) {
-        uint64_t id = mt_event_alloc(i, 1, "cudaMalloc", NULL, -1, NULL);
+        uint64_t id = mt_event_alloc(i, 1, "cudaMalloc", NULL, -1, NULL, -1);
         companion_launch(t, i % 5, i % 5, 0);
         mt_trace_flush(0);
         mt_event_free(id, i);
@@ -463,7 +463,7 @@ static int companion_fifo(void *arg)
 
 static int child_of_tracing(void *t)
 {
-    mt_event_alloc(7, 7, "cudaMalloc", "child", -1, NULL);
+    mt_event_alloc(7, 7, "cudaMalloc", "child", -1, NULL, -1);
     companion_launch(t, 1, 1, 0);
     companion_launch(mt_trace_open(), 1, 1, 0);
     mt_trace_flush(0);

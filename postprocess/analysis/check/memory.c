@@ -1142,6 +1142,32 @@ static void memory_shared(struct mt_check_memory *m)
     }
 }
 
+/* Returns the block of the allocation that this one has its bytes from, or NULL. */
+static struct mt_check_block *memory_from(const struct mt_check_memory *m, const struct mt_alloc_event *a)
+{
+    struct mt_alloc_event key = {.id = a->from - 1},
+                          *from =
+                              a->from ? bsearch(&key, m->allocs, m->nallocs, sizeof key, memory_by_id) : NULL;
+    return from && from->id < a->id ? &m->blocks[from - m->allocs] : NULL;
+}
+
+/* Returns whether the allocation is what a pool has left of its block. */
+static int memory_is_rest(const struct mt_check_memory *m, const struct mt_alloc_event *a)
+{
+    const struct mt_check_block *from = memory_from(m, a);
+    const struct mt_alloc_event *of = from ? &m->allocs[from - m->blocks] : a;
+    return from && of->line == a->line && strcmp(of->file, a->file) == 0 && strcmp(of->at, a->at) == 0;
+}
+
+static void memory_given(struct mt_check_memory *m)
+{
+    for (size_t i = 0; i < m->nallocs; i++) {
+        struct mt_check_block *from = memory_from(m, &m->allocs[i]);
+        if (from)
+            from->given = 1;
+    }
+}
+
 enum { HOST_USED = 1, HOST_READ = 2 };
 
 /* Finds the host traces beside traces of kernels. */
@@ -1179,8 +1205,10 @@ static int memory_init(void *self, const struct mt_run_options *o)
     m->ended = c && c->has_end;
     m->blind |= mt_source_processes(source) > 1; /* other processes may use unused memory */
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
-    if (m->blocks)
+    if (m->blocks) {
         memory_shared(m);
+        memory_given(m);
+    }
     return m->blocks && memory_hosts(m) == 0 && padding_copies(&m->copying, source) == 0 &&
                    mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
                    check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
@@ -1228,6 +1256,42 @@ static int memory_is_judged(const struct mt_alloc_event *a)
            memory_is_heap(a);
 }
 
+/* Sets the bits of `to` that are set in `from`, which begins `ahead` bytes earlier, from byte `at` to `end`.
+ */
+static int written_take(struct mt_written *to, const struct mt_written *from, uint64_t ahead, uint64_t at,
+                        uint64_t end)
+{
+    int set, rc = 0;
+    for (uint64_t n; at < end && rc == 0; at += n) {
+        n = written_run(from, at + ahead, end - at, &set);
+        rc = set ? written_set(to, at, n) : 0;
+    }
+    return rc;
+}
+
+/* Gives a block the state of the one that it has its bytes from. One that nothing touched has that of another
+ * in turn, and so have bytes beyond its end: a region that grew. */
+static int memory_inherit(const struct mt_check_memory *m, struct mt_check_block *b)
+{
+    const struct mt_alloc_event *a = &m->allocs[b - m->blocks], *from;
+    uint64_t taken = 0;
+    int rc = 0;
+    for (const struct mt_check_block *f = memory_from(m, a); f && taken < a->bytes && rc == 0;
+         f = memory_from(m, from)) {
+        from = &m->allocs[f - m->blocks];
+        if ((!f->written.page && !f->written.all) || from->base > a->base)
+            continue;
+        uint64_t ahead = a->base - from->base,
+                 end = from->bytes > ahead ? written_least(from->bytes - ahead, a->bytes) : 0;
+        if (!ahead && !taken)
+            b->members = f->members;
+        rc = written_take(&b->host, &f->host, ahead, taken, end) ||
+             written_take(&b->written, &f->written, ahead, taken, end);
+        taken = end > taken ? end : taken;
+    }
+    return rc ? -1 : 0;
+}
+
 /* Creates a block's bits; all are set if a trace demands too much. */
 static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint64_t bytes)
 {
@@ -1238,7 +1302,8 @@ static int memory_make(struct mt_check_memory *m, struct mt_check_block *b, uint
         return 0;
     }
     m->work -= room;
-    return written_init(&b->written, bytes) != 0 ? -1 : written_init(&b->host, bytes);
+    return written_init(&b->written, bytes) != 0 || written_init(&b->host, bytes) != 0 ? -1
+                                                                                       : memory_inherit(m, b);
 }
 
 /* Returns the number of the n bytes that lie in one allocation, or in none (*block NULL); 0 without
@@ -1667,7 +1732,7 @@ static int memory_end(struct mt_check_memory *m, size_t i)
     if (m->ended && a->free_seq == MT_SEQ_NONE && memory_is_owned(a) &&
         memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
         return -1;
-    if (m->blind || !memory_is_judged(a))
+    if (m->blind || !memory_is_judged(a) || b->given || memory_is_rest(m, a))
         return 0;
     if (b->loaded || b->copied_out) /* then only the last copy can be unread */
         return b->unread ? memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, b->unread, 1, i) : 0;

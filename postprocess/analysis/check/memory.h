@@ -137,6 +137,7 @@ struct mt_check_unordered {
 struct mt_check_block {
     struct mt_written written; /* no page, and not all: not created yet */
     uint8_t loaded, stored, copied_in, copied_out;
+    uint8_t given;          /* 1: its bytes became those of others (mt_alloc_event.from) */
     uint8_t judged;         /* whether the block is checked. 0: not determined yet; 1: no; 2: yes */
     struct mt_written host; /* bytes written by copies and fills of the host, and since then by no kernel */
     struct mt_members members;

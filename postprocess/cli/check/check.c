@@ -99,7 +99,7 @@ static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
 static int place_is_toolkit(const char *file)
 {
     return strstr(file, "cuda_runtime") || strstr(file, "/crt/") || strstr(file, "/usr/include/") ||
-           strstr(file, "device_launch") || strstr(file, ".cudafe1.stub.c");
+           strstr(file, "device_launch") || strstr(file, ".cudafe1.stub.c") || strstr(file, "nvtx3/");
 }
 
 /* Returns 1 if both are in one file. Calls from another file, such as a library, are not meant. */

@@ -93,6 +93,7 @@ struct mt_block {
     uint32_t serial;                         /* number among the shared blocks; 0: not shared */
     int64_t id;                              /* id of its `alloc` line + 1; 0: none, or unknown */
     int condemned;                           /* set while a free is queued in a stream */
+    int pooled;                              /* set once a pool was announced in it */
     const struct mt_host_site *site, *freed; /* sites of the calls that allocated and freed it, or NULL */
     struct mt_block *next;                   /* private to heap.c */
 };
@@ -330,6 +331,18 @@ void *mt_library_file(const char *path, size_t *bytes);
 
 /* ---- MEMTRACE_CHECK=1 on the CPU device. Reports bad accesses, counts them per place and writes
  * them to companion files; runtime/cpu/check.c detects them. ---- */
+
+/* Pools that the program announces (NVTX): in one, kernels may access its regions only, each of which is an
+ * allocation in the trace. All of these return 1, or 0 without effect if there is no such pool or region, or
+ * if it would overlap another one. Regions end with their pool, and pools with their block. */
+int mt_heap_pool_begin(uint64_t base, uint64_t bytes); /* within one block */
+int mt_heap_pool_end(uint64_t base);
+int mt_heap_pool_clear(uint64_t base); /* ends its regions */
+int mt_heap_region_begin(uint64_t pool, uint64_t base, uint64_t bytes, const struct mt_host_site *site);
+int mt_heap_region_end(uint64_t base);
+int mt_heap_region_resize(uint64_t base, uint64_t bytes);
+/* At process exit: the memory of a pool without regions is its block's again, which may be a leak. */
+void mt_heap_pools_finish(void);
 
 /* Directs malloc and free of kernels to the heap above, and starts the checks, if there are any. Call before
  * the first launch. */

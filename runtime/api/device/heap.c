@@ -144,8 +144,12 @@ static void heap_keep(struct mt_block *b)
     }
 }
 
+static void region_forget(const struct mt_block *b);
+
 static void heap_drop(struct mt_block *b)
 {
+    if (b->pooled)
+        region_forget(b);
     pthread_rwlock_wrlock(&life); /* no reader is left */
     pthread_rwlock_unlock(&life);
     if (heap_counted(b->kind))
@@ -411,6 +415,240 @@ void mt_heap_reset(int device)
     mt_heap_generation++;
 }
 
+/* ---- Pools that the program announces under MEMTRACE_CHECK. Calls come from allocators, which have locks of
+ * their own; region_lock is for programs that have none. ---- */
+
+struct heap_pool {
+    uint64_t base, bytes;
+    struct mt_block block; /* that it is in, as it was */
+    int64_t id;            /* of the allocation that it was until then, or -1 */
+    const char *kind;      /* of that, and its device */
+    int device;
+};
+enum { REGIONS_GONE = 1024 };
+static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(region_lock, MT_FORK_CAPTURES);
+static struct mt_ranges heap_pools = MT_RANGES_INIT, regions = MT_RANGES_INIT;
+MT_FORK_TABLE(heap_pools);
+MT_FORK_TABLE(regions);
+static _Atomic int any_pools;
+static struct mt_block regions_gone[REGIONS_GONE]; /* the last ones; under freed_lock */
+static unsigned nregions_gone;
+
+/* Gives bytes of the pool to an allocation of the trace. */
+static int64_t region_object(const struct heap_pool *p, const struct mt_block *r, int64_t from)
+{
+    return p->kind ? mt_object_add_from((const void *)(uintptr_t)r->base, r->bytes, p->kind, p->device,
+                                        r->site, from)
+                   : -1;
+}
+
+/* Ends a region that was taken out of the table; gone: late accesses are its. */
+static void region_drop(struct mt_block *r, int gone)
+{
+    mt_object_done(mt_object_take((const void *)(uintptr_t)r->base), 1);
+    r->freed = mt_host_site_taken;
+    if (gone) {
+        pthread_mutex_lock(&freed_lock);
+        regions_gone[nregions_gone++ % REGIONS_GONE] = *r;
+        pthread_mutex_unlock(&freed_lock);
+    }
+    pthread_rwlock_wrlock(&life); /* no reader is left */
+    pthread_rwlock_unlock(&life);
+    free(r);
+}
+
+/* Returns the first region of the pool, or NULL. */
+static struct mt_block *region_first(const struct heap_pool *p)
+{
+    struct mt_range below, above;
+    mt_ranges_around(&regions, p->base, &below, &above);
+    struct mt_block *r = below.bytes && below.base == p->base ? below.data : above.bytes ? above.data : NULL;
+    return r && r->base - p->base < p->bytes ? r : NULL;
+}
+
+static void region_clear(const struct heap_pool *p)
+{
+    struct mt_range taken;
+    for (struct mt_block *r; (r = region_first(p)) && mt_ranges_take(&regions, r->base, &taken);)
+        region_drop(r, 1);
+}
+
+/* Returns the pool that begins at `base`, or NULL. Called with region_lock. */
+static struct heap_pool *region_pool(uint64_t base)
+{
+    struct mt_range r;
+    return mt_ranges_find(&heap_pools, base, &r) && r.base == base ? r.data : NULL;
+}
+
+/* Ends all pools of a block that was freed. */
+static void region_forget(const struct mt_block *b)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&region_lock);
+    for (uint64_t at = b->base, end = at + b->bytes; at < end;) {
+        struct mt_range below, above;
+        mt_ranges_around(&heap_pools, at, &below, &above);
+        r = below.bytes && below.base == at ? below : above;
+        if (!r.bytes || r.base >= end)
+            break;
+        region_clear(r.data);
+        mt_ranges_take(&heap_pools, r.base, &r);
+        free(r.data);
+        at = r.base + r.bytes;
+    }
+    pthread_mutex_unlock(&region_lock);
+    mt_objects_end((const void *)(uintptr_t)b->base, b->bytes);
+}
+
+int mt_heap_pool_begin(uint64_t base, uint64_t bytes)
+{
+    struct heap_pool *p = calloc(1, sizeof *p);
+    int ok = p && bytes && mt_heap_find((const void *)(uintptr_t)base, &p->block) &&
+             bytes <= p->block.base + p->block.bytes - base;
+    pthread_mutex_lock(&region_lock);
+    if (!ok || mt_ranges_add(&heap_pools, base, bytes, p)) {
+        pthread_mutex_unlock(&region_lock);
+        free(p);
+        return 0;
+    }
+    p->base = base;
+    p->bytes = bytes;
+    p->id = mt_object_split((const void *)(uintptr_t)base, bytes, p->block.site, &p->kind, &p->device);
+    pthread_rwlock_wrlock(&life);
+    struct mt_block *b = begins_at((const void *)(uintptr_t)p->block.base, ~0u);
+    if (b)
+        b->pooled = 1;
+    pthread_rwlock_unlock(&life);
+    any_pools = 1;
+    mt_heap_generation++;
+    pthread_mutex_unlock(&region_lock);
+    return 1;
+}
+
+/* The memory is an allocation again, as before the pool. */
+static void region_give_up(const struct heap_pool *p)
+{
+    struct mt_block whole = {.base = p->base, .bytes = p->bytes, .site = p->block.site};
+    int64_t id = region_object(p, &whole, p->id);
+    if (p->base == p->block.base && p->bytes == p->block.bytes)
+        mt_heap_identify((const void *)(uintptr_t)p->base, id);
+}
+
+int mt_heap_pool_end(uint64_t base)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&region_lock);
+    struct heap_pool *p = region_pool(base);
+    if (p) {
+        region_clear(p);
+        region_give_up(p);
+        mt_ranges_take(&heap_pools, base, &r);
+        free(p);
+        mt_heap_generation++;
+    }
+    pthread_mutex_unlock(&region_lock);
+    return p != NULL;
+}
+
+int mt_heap_pool_clear(uint64_t base)
+{
+    pthread_mutex_lock(&region_lock);
+    struct heap_pool *p = region_pool(base);
+    if (p)
+        region_clear(p);
+    mt_heap_generation++;
+    pthread_mutex_unlock(&region_lock);
+    return p != NULL;
+}
+
+/* Adds a region made of this one, with the contents of allocation `from`. */
+static int region_add(const struct heap_pool *p, const struct mt_block *like, int64_t from)
+{
+    struct mt_block *r = malloc(sizeof *r);
+    if (!r || mt_ranges_add(&regions, like->base, like->bytes, r)) {
+        free(r);
+        return 0;
+    }
+    *r = *like;
+    r->id = region_object(p, r, from) + 1;
+    mt_heap_generation++;
+    return 1;
+}
+
+int mt_heap_region_begin(uint64_t pool, uint64_t base, uint64_t bytes, const struct mt_host_site *site)
+{
+    int ok = 0;
+    pthread_mutex_lock(&region_lock);
+    const struct heap_pool *p = region_pool(pool);
+    if (p && bytes && base - p->base < p->bytes && bytes <= p->bytes - (base - p->base)) {
+        struct mt_block r = {.base = base, .bytes = bytes, .kind = p->block.kind, .device = p->block.device};
+        r.site = site;
+        ok = region_add(p, &r, p->id);
+    }
+    pthread_mutex_unlock(&region_lock);
+    return ok;
+}
+
+int mt_heap_region_end(uint64_t base)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&region_lock);
+    int ok = mt_ranges_take(&regions, base, &r);
+    if (ok)
+        region_drop(r.data, 1);
+    mt_heap_generation++;
+    pthread_mutex_unlock(&region_lock);
+    return ok;
+}
+
+int mt_heap_region_resize(uint64_t base, uint64_t bytes)
+{
+    struct mt_range r, p;
+    int ok = 0;
+    pthread_mutex_lock(&region_lock);
+    if (bytes && mt_ranges_find(&heap_pools, base, &p) && bytes <= p.base + p.bytes - base &&
+        mt_ranges_take(&regions, base, &r)) {
+        struct mt_block was = *(struct mt_block *)r.data, now = was;
+        now.bytes = bytes;
+        region_drop(r.data, 0);
+        ok = region_add(p.data, &now, was.id - 1) || region_add(p.data, &was, was.id - 1);
+    }
+    pthread_mutex_unlock(&region_lock);
+    return ok;
+}
+
+void mt_heap_pools_finish(void)
+{
+    struct mt_range below, r;
+    pthread_mutex_lock(&region_lock);
+    for (uint64_t at = 0; mt_ranges_around(&heap_pools, at, &below, &r), r.bytes; at = r.base)
+        if (!region_first(r.data))
+            region_give_up(r.data);
+    pthread_mutex_unlock(&region_lock);
+}
+
+/* Narrows [*base, *base + *bytes), which contains the address and is allocated, to its region, or to what is
+ * outside of pools. Returns 0 if it is in a pool, and in no region. */
+static int region_find(uint64_t address, uint64_t *base, uint64_t *bytes)
+{
+    struct mt_range below, above, r;
+    uint64_t end = *base + *bytes;
+    if (!any_pools)
+        return 1;
+    if (mt_ranges_find(&heap_pools, address, &r)) {
+        if (!mt_ranges_find(&regions, address, &r))
+            return 0;
+        *base = r.base;
+        *bytes = r.bytes;
+        return 1;
+    }
+    mt_ranges_around(&heap_pools, address, &below, &above);
+    *base = below.bytes && below.base + below.bytes > *base ? below.base + below.bytes : *base;
+    *bytes = (above.bytes && above.base < end ? above.base : end) - *base;
+    return 1;
+}
+
 /* Heap of malloc and free in kernels: memory of the C library, limited by cudaLimitMallocHeapSize. A block
  * counts as its bytes, rounded up to CUDA's alignment of 16. Under MEMTRACE_CHECK freed memory is not reused
  * at once: late accesses are found, and a block's threads are not confused with those of the next one at its
@@ -654,19 +892,24 @@ static int describe_device_heap(uint64_t address, uint64_t bytes, struct check_w
     return 0;
 }
 
+static void describe_gone(uint64_t address, const struct mt_block *b, struct check_where *w)
+{
+    char made[160], freed[160];
+    at_site(made, sizeof made, b->site, "allocated");
+    at_site(freed, sizeof freed, b->freed, "freed");
+    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s%s%s", (unsigned long long)b->bytes,
+             made, *freed ? "," : "", freed);
+    w->side = "freed";
+    w->alloc = b->id - 1;
+    w->distance = address - b->base;
+}
+
 static int describe_freed(uint64_t address, struct check_where *w)
 {
     struct mt_block b;
-    char made[160], freed[160];
     if (!heap_find_freed(address, &b))
         return 0;
-    at_site(made, sizeof made, b.site, "allocated");
-    at_site(freed, sizeof freed, b.freed, "freed");
-    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s%s%s", (unsigned long long)b.bytes,
-             made, *freed ? "," : "", freed);
-    w->side = "freed";
-    w->alloc = b.id - 1;
-    w->distance = address - b.base;
+    describe_gone(address, &b, w);
     return 1;
 }
 
@@ -688,11 +931,66 @@ static void describe_inside(uint64_t behind, uint64_t bytes, const struct mt_blo
     w->distance = *w->side == 'i' ? behind : 0;
 }
 
+/* Copies the last region that ended at this address, and returns 1, or 0. */
+static int region_gone(uint64_t address, struct mt_block *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&freed_lock);
+    for (unsigned i = 1; i <= REGIONS_GONE && i <= nregions_gone && !found; i++) {
+        *out = regions_gone[(nregions_gone - i) % REGIONS_GONE];
+        found = address - out->base < out->bytes;
+    }
+    pthread_mutex_unlock(&freed_lock);
+    return found;
+}
+
+/* Copies the regions of the pool around the address; bytes is 0 if there is none. */
+static void region_around(uint64_t address, const struct mt_range *pool, struct mt_block *below,
+                          struct mt_block *above)
+{
+    struct mt_range b, a;
+    pthread_rwlock_rdlock(&life);
+    mt_ranges_around(&regions, address, &b, &a);
+    *below = b.bytes && b.base >= pool->base ? *(struct mt_block *)b.data : (struct mt_block){0};
+    *above = a.bytes && a.base - pool->base < pool->bytes ? *(struct mt_block *)a.data : (struct mt_block){0};
+    pthread_rwlock_unlock(&life);
+}
+
+/* Describes an access in a pool. */
+static void describe_in_pool(uint64_t address, uint64_t bytes, const struct mt_range *pool,
+                             struct check_where *w)
+{
+    struct mt_block below, above, gone;
+    region_around(address, pool, &below, &above);
+    uint64_t behind = below.bytes ? address - below.base : UINT64_MAX,
+             before = above.bytes ? above.base - address : UINT64_MAX, after = behind - below.bytes;
+    if (below.bytes && behind < below.bytes)
+        describe_inside(behind, bytes, &below, w);
+    else if (region_gone(address, &gone))
+        describe_gone(address, &gone, w);
+    else if (below.bytes && after <= before) {
+        describe_block(w, after, "after the", &below);
+        w->side = "after";
+        w->distance = after;
+    } else if (above.bytes) {
+        describe_block(w, before, "in front of the", &above);
+        w->side = "before";
+        w->distance = before < bytes ? 0 : before - bytes;
+    } else
+        snprintf(w->near, sizeof w->near, "byte %llu of a pool of %llu bytes that has no regions",
+                 (unsigned long long)(address - pool->base), (unsigned long long)pool->bytes);
+}
+
 /* Describes an access of `bytes`. */
 static void check_describe(uint64_t address, uint64_t bytes, struct check_where *w, int look_for_host)
 {
     struct mt_block below, above;
+    struct mt_range pool;
     *w = (struct check_where){.side = "none", .alloc = -1};
+    if (any_pools && mt_ranges_find(&heap_pools, address, &pool)) {
+        describe_in_pool(address, bytes, &pool, w);
+        return;
+    }
     heap_around(address, &below, &above);
     uint64_t behind = below.bytes ? address - below.base : UINT64_MAX,
              before = above.bytes ? above.base - address : UINT64_MAX, after = behind - below.bytes;
@@ -758,7 +1056,7 @@ static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *by
     if (reach) {
         *base = b.base;
         *bytes = address - b.base + reach;
-        return mt_heap_reaches(device, &b);
+        return mt_heap_reaches(device, &b) && region_find(address, base, bytes);
     }
     if (!mt_ranges_find(&device_heap_blocks, address, &r))
         return 0;

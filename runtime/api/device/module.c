@@ -1132,8 +1132,8 @@ static void module_list_variables(const struct mt_image *image, int device)
             continue;
         void *at = image_var_address(v);
         mt_heap_adopt(device, at, v->size, MT_HEAP_SYMBOL, v->kind);
-        uint64_t id =
-            mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, managed ? -1 : device, NULL);
+        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name,
+                                     managed ? -1 : device, NULL, -1);
         if (mt_tracing())
             mt_heap_identify(at, (int64_t)id);
     }
@@ -1610,7 +1610,7 @@ void mt_modules_log_symbols(void)
             void *p;
             const void *symbol = v->managed ? (const void *)v->managed : v->host;
             if (!MT_NEXT(cudaGetSymbolAddress)(&p, symbol))
-                mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, -1, NULL);
+                mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, -1, NULL, -1);
         }
     symbols_logged = 1;
     pthread_mutex_unlock(&lock);

@@ -1331,6 +1331,7 @@ __attribute__((destructor)) static void finish_process(void)
     if (!gpu)
         stream_finish();
     mt_failed_finish();
+    mt_heap_pools_finish();
     mt_nvtx_finish();
     mt_trace_finish();
     if (!mt_forked())
