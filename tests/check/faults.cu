@@ -427,6 +427,32 @@ static void copy_early(int right)
     cudaStreamDestroy(s);
     cudaStreamDestroy(t);
 }
+static void recorded_again(int right) // a wait is for the latest record before it
+{
+    Buffer<int> a, b, c;
+    cudaStream_t s, t;
+    cudaEvent_t e;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
+    cudaDeviceSynchronize();
+    fill<<<8, 128, 0, s>>>(a, N);
+    cudaEventRecord(e, s);
+    cudaStreamWaitEvent(t, e, 0);
+    smooth<<<8, 128, 0, t>>>(c, a, N);
+    fill<<<8, 128, 0, s>>>(b, N);
+    if (right)
+        cudaEventRecord(e, s);
+    cudaStreamWaitEvent(t, e, 0);
+    if (!right)
+        cudaEventRecord(e, s);         // too late
+    smooth<<<8, 128, 0, t>>>(c, b, N); // !recorded_again: unordered
+    cudaDeviceSynchronize();
+    get(c, 4 * N);
+    cudaEventDestroy(e);
+    cudaStreamDestroy(s);
+    cudaStreamDestroy(t);
+}
 static void default_stream(int right)
 {
     Buffer<int> a, b;
@@ -461,6 +487,7 @@ static const Fault faults[] = {
     {"last", last},
     {"streams", streams},
     {"copy_early", copy_early},
+    {"recorded_again", recorded_again},
     {"default_stream", default_stream},
     {"halves", halves},
     {"lanes", lanes},
