@@ -144,8 +144,8 @@ static uint64_t hazards_side(const struct mt_hazards *h, const struct mt_hazard 
     return line << 3 | (uint64_t)(x->between == MT_HAZARD_CTAS) << 2 | x->type[i];
 }
 
-/* Returns 1 if these two lines, in either order, had no hazard at its word before. Global memory is common, but
- * threads of one CTA and CTAs are told apart; shared memory counts per CTA. -1 without memory. */
+/* Returns 1 if these two lines, in either order, had no hazard at its word before. Global memory is common,
+ * but threads of one CTA and CTAs are told apart; shared memory counts per CTA. -1 without memory. */
 static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uint32_t cta)
 {
     if (!h->words) /* nobody needs the number of words */
@@ -155,7 +155,9 @@ static int hazards_new_word(struct mt_hazards *h, const struct mt_hazard *x, uin
     if (!pair || h->nseen >= MOST_SEEN)
         return pair ? 1 : -1;
     h->npairs += *pair == h->npairs;
-    uint64_t of = x->space != MT_IN_GLOBAL ? 1 + (uint64_t)cta : x->between == MT_HAZARD_CTAS ? 1ull << 32 : 0;
+    uint64_t of = x->space != MT_IN_GLOBAL       ? 1 + (uint64_t)cta
+                  : x->between == MT_HAZARD_CTAS ? 1ull << 32
+                                                 : 0;
     if (!(first = mt_pairmap_get(&h->seen, x->address / 4, *pair << 33 | of, h->nseen)))
         return -1;
     int is = *first == h->nseen;
