@@ -24,6 +24,7 @@ def judge_script(name, **more):
     for f in found + right:
         expect(f["kind"] != "out-of-bounds" or {k: f["allocation"][k] for k in ARRAY} == ARRAY, f)
         expect(f["kind"] != "leak", f)
+        expect("stack" not in f, "callers are the interpreter's:", f)
     return found
 
 
@@ -56,6 +57,12 @@ def cupy():
 @case("check.triton")
 def triton():
     judge_script("triton_faults.py")
+
+
+@case("check.order", "numba", "cupy", "triton")
+def order(world):
+    """Between blocks, streams and the host: fences, atomics of other scopes, events that are recorded again, frees, unfinished copies."""
+    judge_script(world.variant + "_order.py")
 
 
 @case("check.torch", "plain", "segments")

@@ -1396,6 +1396,7 @@ struct failed_call {
     const char *name;
     const void *caller;
     const struct mt_host_site *site;
+    int script;           /* 1: that is a line of a script, and the callers are the interpreter */
     const void *asked_by; /* address from mt_failed_caller */
     char why[256];
     int64_t freed; /* id of the allocation freed before; -1: none */
@@ -1614,6 +1615,7 @@ void mt_failed_enter(const char *name, const void *caller)
     c->name = name + (strncmp(name, "__", 2) ? 0 : 2); /* __cudaLaunchKernel of CUDA 13 */
     c->caller = c->asked_by ? c->asked_by : caller;
     c->site = failed_site(name);
+    c->script = 0;
     c->freed = -1;
     *c->why = 0;
     mt_fail_launched();
@@ -1673,7 +1675,7 @@ static struct failed_place *failed_make(const struct failed_call *c, int code, c
                                        .count = 1};
     void *frame[1 + MT_SITE_CALLERS];
     unsigned n = failed_frames(c->caller, frame);
-    p->event.callers.n = failed_callers(frame, n, &p->at[1]);
+    p->event.callers.n = c->script ? 0 : failed_callers(frame, n, &p->at[1]);
     return p;
 }
 
@@ -1708,7 +1710,7 @@ static void failed_judge(struct failed_call *c, int code, const char *error)
     if (mt_fail_launched()) /* the launch has an event of its own */
         return;
     if (!c->site)
-        c->site = mt_python_site();
+        c->script = (c->site = mt_python_site()) != NULL;
     if (failed_count(c, code, NULL) >= 0)
         return;
     struct failed_place *p = failed_make(c, code, error, &own);
