@@ -7,6 +7,7 @@
 #include "rows.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ExecutionEngine.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,23 @@ static void rows_keep(LLVMModuleRef module, const struct rows_kernel *k)
         }
 }
 
+/* The JIT has no variables of threads: their address becomes that of some memory of ours, all zero. */
+static void rows_no_threads(LLVMModuleRef module)
+{
+    static _Alignas(64) char memory[1 << 16];
+    LLVMTypeRef number = LLVMInt64TypeInContext(LLVMGetModuleContext(module)),
+                pointer = LLVMPointerTypeInContext(LLVMGetModuleContext(module), 0);
+    LLVMValueRef at = LLVMConstIntToPtr(LLVMConstInt(number, (uint64_t)(uintptr_t)memory, 0), pointer);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+                size_t n = 0;
+                const char *name = LLVMIsACallInst(i) ? LLVMGetValueName2(LLVMGetCalledValue(i), &n) : "";
+                if (strncmp(name, "llvm.threadlocal.address", 24) == 0)
+                    LLVMReplaceAllUsesWith(i, at);
+            }
+}
+
 static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMachineRef machine)
 {
     LLVMExecutionEngineRef jit = NULL;
@@ -95,6 +113,7 @@ static LLVMExecutionEngineRef rows_compile(struct mt_lowering *l, LLVMTargetMach
         fprintf(stderr, "%s\n", why ? why : "");
         return NULL;
     }
+    rows_no_threads(l->module);
     LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
     options.OptLevel = 0;
     if (LLVMCreateMCJITCompilerForModule(&jit, l->module, &options, sizeof options, &why))
@@ -156,6 +175,12 @@ static unsigned rows_batch(uint64_t first, unsigned *ran)
     return wrong;
 }
 
+/* What the runtime does for memtrace check --strict: not looked at here. */
+static void rows_same_word(void *const *at, uint32_t mask, const void *from, uint32_t size)
+{
+    (void)at, (void)mask, (void)from, (void)size;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
@@ -163,6 +188,7 @@ int main(int argc, char **argv)
     unsigned wrong = 0, ran = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     LLVMLinkInMCJIT();
+    LLVMAddSymbol("mt_cpu_same_word", (void *)rows_same_word);
     for (uint64_t i = 0; i < n && wrong < 5; i += BATCH)
         wrong += rows_batch(first + i, &ran);
     printf("rows: kernels %llu to %llu, %u forms, %u wrong\n", (unsigned long long)first,
