@@ -58,7 +58,7 @@ static int is_in(uint64_t set[SETS], unsigned i)
     return set[i / 64] >> (i % 64) & 1;
 }
 
-static void join(uint64_t to[SETS], uint64_t from[SETS], unsigned own)
+static void races_join(uint64_t to[SETS], uint64_t from[SETS], unsigned own)
 {
     for (unsigned i = 0; i < SETS; i++)
         to[i] |= from[i];
@@ -105,19 +105,19 @@ static void edges_of_words(unsigned e)
         if (!is_write(from->what))
             continue;
         if (to->what == UPDATE && morally_strong(from, to))
-            join(seen[e], seen[w], w);
+            races_join(seen[e], seen[w], w);
         if (cta_of(from->thread) == cta_of(to->thread)) {
-            join(before[e], before[w], w);
-            join(near[e], near[w], w);
+            races_join(before[e], before[w], w);
+            races_join(near[e], near[w], w);
         }
         if (!from->wide || !to->wide)
             continue;
         if (from->releases)
-            join(before[e], before[w], w);
+            races_join(before[e], before[w], w);
         for (unsigned f = 0; f < w; f++)
             if (events[f].what == FENCE && events[f].wide && is_in(near[w], f) &&
                 cta_of(events[f].thread) == cta_of(from->thread))
-                join(before[e], before[f], f);
+                races_join(before[e], before[f], f);
     }
 }
 
@@ -127,10 +127,10 @@ static unsigned last[THREADS]; /* each thread's latest event + 1 */
 static int arrived[CTAS][WARPS];
 static unsigned runs;
 
-static void edge(unsigned from, unsigned to)
+static void races_edge(unsigned from, unsigned to)
 {
-    join(before[to], before[from], from);
-    join(near[to], near[from], from);
+    races_join(before[to], before[from], from);
+    races_join(near[to], near[from], from);
 }
 
 static unsigned event_add(struct event x)
@@ -141,7 +141,7 @@ static unsigned event_add(struct event x)
     memset(near[e], 0, sizeof near[e]);
     memset(seen[e], 0, sizeof seen[e]);
     if (last[x.thread])
-        edge(last[x.thread] - 1, e);
+        races_edge(last[x.thread] - 1, e);
     edges_of_words(e);
     return e;
 }
@@ -180,7 +180,7 @@ static struct mt_access_run access_add(struct event x)
 }
 
 /* Lets the threads that have met go on: all come after what all have done. */
-static void meet(unsigned first, unsigned n, enum what what)
+static void races_meet(unsigned first, unsigned n, enum what what)
 {
     unsigned e = count++;
     events[e] = (struct event){.what = what, .thread = first, .word = WORDS};
@@ -189,7 +189,7 @@ static void meet(unsigned first, unsigned n, enum what what)
     memset(seen[e], 0, sizeof seen[e]);
     for (unsigned t = first; t < first + n; t++)
         if (last[t])
-            edge(last[t] - 1, e);
+            races_edge(last[t] - 1, e);
     for (unsigned t = first; t < first + n; t++)
         last[t] = e + 1;
 }
@@ -202,14 +202,14 @@ static struct mt_access_run sync_add(unsigned cta, unsigned warp, enum what what
                                     what == BARRIER ? MT_SYNC_OF_NUMBER : MT_SYNC_OF_LANES, UINT32_MAX);
     r.base = what == BARRIER ? 0 : UINT32_MAX;
     if (what == LANES_MEET) {
-        meet(first, LANES, what);
+        races_meet(first, LANES, what);
         return r;
     }
     int all = arrived[cta][warp] = 1;
     for (unsigned w = 0; w < WARPS; w++)
         all &= arrived[cta][w];
     if (all) {
-        meet(cta * WARPS * LANES, WARPS * LANES, what);
+        races_meet(cta * WARPS * LANES, WARPS * LANES, what);
         memset(arrived[cta], 0, sizeof arrived[cta]);
     }
     return r;
@@ -226,7 +226,7 @@ static struct mt_access_run fence_add(unsigned thread)
 }
 
 /* One step of one warp that does not wait. Returns 0 if it waits, or there is no room. */
-static int step(struct mt_access_run *r)
+static int races_step(struct mt_access_run *r)
 {
     unsigned cta = races_below(CTAS), warp = races_below(WARPS), first = (cta * WARPS + warp) * LANES;
     unsigned thread = first + races_below(ACTIVE), way = races_below(100);
@@ -364,7 +364,7 @@ static void races_program(uint64_t number, unsigned *racy, unsigned *right)
     memset(last, 0, sizeof last);
     memset(arrived, 0, sizeof arrived);
     for (unsigned tries = 0; tries < most && n < EVENTS; tries++)
-        n += (size_t)step(&list[n]);
+        n += (size_t)races_step(&list[n]);
     *right += races_due(due);
     races_found(found, list, n, 1);
     races_found(all, list, n, 0);
