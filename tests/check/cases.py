@@ -285,6 +285,53 @@ def places(world):
         same("words", run([world.tool("memtrace"), "check", program]).stderr.count("build with -g"), 0 if known else 1)
 
 
+@case("ptx_lines")
+def ptx_lines(world):
+    """A kernel without lines has those of its PTX, whose file can be opened if it is kept; a word says what to do. Text has one entry for the
+    races of two lines, JSON each pair of accesses; and memory has no more bytes in a finding than it has."""
+    if not shutil.which("nvcc"):
+        raise Skipped("no nvcc")
+    work = world.folder("turns")
+    source = os.path.join(work, "turns.cu")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("""
+__global__ void count(int *n) { n[0] += 1; }
+int main()
+{
+    int *n;
+    cudaStream_t a, b;
+    cudaMalloc(&n, 4);
+    cudaMemset(n, 0, 4);
+    cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 2; i++) {
+        count<<<2, 64, 0, a>>>(n);
+        count<<<2, 64, 0, b>>>(n);
+    }
+    cudaDeviceSynchronize();
+    return 0;
+}
+""")
+    for flags in [], ["-lineinfo"]:
+        program, keep = os.path.join(work, "turns" + "".join(flags)), os.path.join(work, "kept" + "".join(flags))
+        run(["nvcc", "-arch=sm_90", *flags, source, "-o", program])
+        said = run([world.tool("memtrace"), "check", "--keep", keep, program], cwd=work)
+        at = re.findall(r"^(.*):\d+: global-race:", said.stdout, re.M)
+        same("notes", said.stderr.count("nvcc -lineinfo"), 0 if flags else 1)
+        holds(f"{at}", at and all(os.path.exists(os.path.join(work, file)) for file in at))
+        if flags:
+            same("races of one line", (len(at), said.stdout.count("    and 3 more races of these lines")), (1, 1))
+        said = check("--kinds=race", program, code=1)[0]["findings"]
+        same("races", len([f for f in said if f["kind"] == "global-race"]), 4)
+        bytes_of = {(f["count"], f["allocation"]["bytes"]) for f in said if f["kind"] == "unordered"}
+        same("bytes", bytes_of, {(4, 4)})
+        if not flags:
+            said = run([world.tool("memtrace"), "check", "-q", program], cwd=work)
+            files = re.findall(r"^(\S+\.ptx):", said.stdout, re.M)
+            holds(f"names without the folder, which is gone: {files}", files and not any("/" in file for file in files))
+
+
 def stack_of(side):
     """Lines of a call stack; the functions where a line is not known."""
     return [f.get("line", f.get("function")) for f in side.get("stack", [])]
@@ -446,6 +493,10 @@ def kinds(world):
     with open(os.path.join(HERE, "../../docs/man/memtrace-check.md"), encoding="utf-8") as f:
         manual = re.findall(r"^\| `([\w-]+)` \| (\w+) \| (\w+) \| (.*) \|$", f.read(), re.M)
     same("kinds in the manual", {word: tuple(rest) for word, *rest in manual}, rows_of_kinds())
+    groups = {group for group, _, _ in rows_of_kinds().values()}
+    told = re.findall(r"^  (\w+) +(.*)$", run([world.tool("memtrace"), "check", "--help"]).stdout, re.M)
+    told = {group: set(re.findall(r"[\w-]+", re.sub(r"hints:|\(hint\)", "", words))) for group, words in told if group in groups}
+    same("kinds in --help", told, {g: {word for word, (group, *_) in rows_of_kinds().items() if group == g} for g in groups})
 
 
 @case("carried")

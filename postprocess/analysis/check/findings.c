@@ -34,7 +34,8 @@ static int findings_side_order(const struct mt_finding_side *a, const struct mt_
 {
     int d = strcmp(findings_text(a->file), findings_text(b->file));
     d = d ? d : (a->line > b->line) - (a->line < b->line);
-    d = d ? d : strcmp(findings_text(a->at), findings_text(b->at));
+    if (!d && !*findings_text(a->file)) /* a line may have several instructions */
+        d = strcmp(findings_text(a->at), findings_text(b->at));
     return d ? d : strcmp(findings_text(a->op), findings_text(b->op));
 }
 
@@ -161,7 +162,10 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 
 static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
 {
-    into->count += x->count;
+    if (x->kind != MT_FINDING_OF_UNORDERED)
+        into->count += x->count;
+    else if (x->count > into->count) /* bytes, mostly the same ones */
+        into->count = x->count;
     into->total += x->total;
     if (!x->launch)
         into->launches += x->launches;

@@ -47,7 +47,8 @@ struct mt_finding {
     const char *kernel, *var, *other_kernel; /* other_kernel: kernel of the other side's launch, "": a copy */
     struct mt_finding_side here, other;
     uint64_t size;     /* bytes of a single access */
-    uint64_t count;    /* number of accesses, words (races), calls, copies, or unused bytes */
+    uint64_t count;    /* number of accesses, words (races), calls, copies, or unused bytes; of
+                        * `unordered` the most bytes of all occurrences */
     uint64_t launches; /* number of launches with the finding */
     uint64_t launch;   /* number of the launch, from 1: counted in `launches` by the list; 0: it is given */
     struct mt_finding_side launched;    /* call that launched the kernel */

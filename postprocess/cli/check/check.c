@@ -812,7 +812,15 @@ static const struct mt_command command = {
         "  memtrace check --kinds race ./app             only races\n"
         "  memtrace check run-1                          findings of an existing trace (the newest in a "
         "folder)\n",
-    .after = "Exit code: 1 errors or warnings; 2 wrong usage; else that of the program (for traces: 0, or 3 "
+    .after = "Kinds of findings (memtrace-check(1) explains them):\n"
+             "  memory  out-of-bounds, misaligned, use-after-free, stack, heap\n"
+             "  calls   double-free, failed-call, failed-launch\n"
+             "  init    uninitialised, uninitialised-copy\n"
+             "  race    shared-race, global-race, unordered, host-race, same-word (hint)\n"
+             "  sync    barrier, mask, left-out (hint)\n"
+             "  use     hints: leak, unused, unread, unread-copy, unchanged-copy, tiny-copies\n"
+             "\n"
+             "Exit code: 1 errors or warnings; 2 wrong usage; else that of the program (for traces: 0, or 3 "
              "if one is\ndamaged or incomplete). Hints do not count.\n",
     .stops = 1,
 };
@@ -1018,9 +1026,43 @@ static void check_lines(const struct mt_findings *f)
     }
 }
 
-static int check_tell_of(const struct options *x, struct mt_check_answer *a, struct mt_output *out)
+/* Gives a file of the run's own folder, PTX of a kernel, the name that it has after the run. Returns 1 if it
+ * is one, -1 without memory. */
+static int check_rename(struct mt_findings *f, const char *folder, const char *keep, const char **file)
+{
+    size_t n = strlen(folder);
+    char path[PATH_MAX];
+    if (!*file || strncmp(*file, folder, n) != 0 || (*file)[n] != '/')
+        return 0;
+    int length = snprintf(path, sizeof path, "%s%s%s", keep ? keep : "", keep ? "/" : "", *file + n + 1);
+    *file = length < (int)sizeof path ? mt_findings_text(f, path, (size_t)length) : NULL;
+    return *file ? 1 : -1;
+}
+
+/* Renames the files of kernels without lines of their own. Returns how many places they have, or -1 without
+ * memory. */
+static int check_rename_all(struct mt_findings *f, const char *folder, const char *keep)
+{
+    char real[PATH_MAX];
+    int any = 0;
+    folder = folder ? realpath(folder, real) : NULL;
+    for (size_t i = 0; folder && i < f->count; i++) {
+        int here = check_rename(f, folder, keep, &f->list[i].here.file),
+            other = check_rename(f, folder, keep, &f->list[i].other.file);
+        if (here < 0 || other < 0)
+            return -1;
+        any |= here | other;
+    }
+    return any;
+}
+
+static int check_tell_of(const struct options *x, struct mt_check_answer *a, const char *folder,
+                         struct mt_output *out)
 {
     size_t taken = 0;
+    int ptx = check_rename_all(&a->findings, folder, x->keep);
+    if (ptx < 0)
+        return mt_cli_fail("%s", NO_MEMORY);
     mt_findings_finish(&a->findings);
     int code = x->suppress ? check_suppress(&a->findings, x->suppress, &taken) : 0;
     struct mt_findings_head head = {.program = a->program,
@@ -1034,6 +1076,9 @@ static int check_tell_of(const struct options *x, struct mt_check_answer *a, str
         check_sum(&a->findings, taken);
     if (code == 0)
         check_lines(&a->findings);
+    if (code == 0 && ptx)
+        mt_cli_note("note: a kernel has lines of PTX only: build with nvcc -lineinfo%s",
+                    x->keep ? "" : "; --keep=FOLDER keeps the PTX");
     return code;
 }
 
@@ -1044,8 +1089,9 @@ static void check_spaces(const struct options *x, const struct mt_check_answer *
             "note: the trace has totals in place of accesses (memtrace run --only): accesses were not "
             "checked");
     if (a->blind && check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE))
-        mt_cli_note("note: the trace has no barriers and no accesses to shared memory, so races of a CTA's "
-                    "threads are not found (compile with mt-cc --mt-spaces=global,shared)");
+        mt_cli_note("note: the trace has no barriers and no accesses to shared memory: races of a CTA's "
+                    "threads, and errors in shared memory, are not found (compile with mt-cc "
+                    "--mt-spaces=global,shared)");
     if (a->plain)
         mt_cli_note(
             "note: the trace was made without MEMTRACE_CHECK=1, so bad accesses, failed calls and races "
@@ -1099,7 +1145,7 @@ static int check_traces(struct options *x, const char *folder, int status, struc
     if (code == 0 || code == MT_EXIT_INPUT) {
         if (folder && code == MT_EXIT_INPUT)
             check_left(&a, status);
-        code = (told = check_tell_of(x, &a, out)) != 0 ? told : code;
+        code = (told = check_tell_of(x, &a, folder, out)) != 0 ? told : code;
         if (a.unwatched_words)
             mt_cli_note("note: %s", a.unwatched_words);
         *found = (code == 0 || code == MT_EXIT_INPUT) && (mt_findings_of(&a.findings, MT_FINDING_ERROR) ||

@@ -430,6 +430,7 @@ static void text_stacks(FILE *f, const struct mt_finding *x)
         text_frame(f, "launched at", &launch);
         text_stack(f, "  called from", x->launched.stack);
     }
+    text_stack(f, "the other called from", x->other.stack);
     if (a && !finding_is_of_blocks(x)) {
         struct frame at = {.line = a->line};
         snprintf(at.file, sizeof at.file, "%s", a->file);
@@ -461,20 +462,50 @@ static int text_line(FILE *f, const struct mt_finding *x, int colours)
     return rc;
 }
 
+static int text_same(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Returns 1 if both are races of the same two lines of one kernel, by other accesses of these lines. */
+static int text_is_further(const struct mt_finding *a, const struct mt_finding *b)
+{
+    return a->kind == b->kind &&
+           (a->kind == MT_FINDING_OF_SHARED_RACE || a->kind == MT_FINDING_OF_GLOBAL_RACE) &&
+           a->here.line == b->here.line && a->other.line == b->other.line &&
+           text_same(a->kernel, b->kernel) && text_same(a->here.file, b->here.file) &&
+           text_same(a->other.file, b->other.file) && a->here.line && a->other.line;
+}
+
+/* Writes a finding and, in a line, how many others of the same lines follow it. Returns how many, or -1. */
+static int text_group(FILE *f, const struct mt_finding *x, size_t n, int colours)
+{
+    int further = 0;
+    if (text_line(f, x, colours) != 0)
+        return -1;
+    while ((size_t)further + 1 < n && text_is_further(x, &x[further + 1]))
+        further++;
+    if (further)
+        fprintf(f, "    and %s of these lines (reads and writes, threads and CTAs)\n",
+                mt_number_many((size_t)further, "more race", "more races").text);
+    return further;
+}
+
 int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int colours)
 {
     size_t said = 0;
-    int rc = 0;
-    for (size_t i = 0; i < x->count && rc == 0; i++) {
+    int more = 0;
+    for (size_t i = 0; i < x->count && more >= 0; i += 1 + (size_t)more) {
+        more = 0;
         if (!hints && mt_finding_rules[x->list[i].kind].level == MT_FINDING_HINT)
             continue;
         if (said++ < MOST_LINES)
-            rc = text_line(f, &x->list[i], colours);
+            more = text_group(f, &x->list[i], x->count - i, colours);
     }
     if (said > MOST_LINES)
         fprintf(f, "%s not shown here: --format=json has all\n",
                 mt_number_many(said - MOST_LINES, "more finding is", "more findings are").text);
-    return rc;
+    return more < 0 ? -1 : 0;
 }
 
 struct words {
@@ -664,13 +695,13 @@ static void words_race(FILE *f, const struct mt_finding *x)
     int own =
         threads && memcmp(x->here.thread, x->other.thread, sizeof x->here.thread) == 0 && x->here.known == 2;
     fprintf(f,
-            own       ? " that its own copy %s at "
+            own       ? " that the thread's own asynchronous copy %s at "
             : threads ? " that another thread %s at "
                       : " that another CTA %s at ",
             words_verb(x->other.op));
     words_place(f, x->other.file, x->other.line, x->other.at);
     fprintf(f, ", %s: ",
-            own           ? "with no wait between the two"
+            own ? "with no wait for the copy (__pipeline_wait_prior, cp.async.wait_group) between the two"
             : x->narrow   ? "and the scope of one does not include the other"
             : x->unfenced ? "with nothing to order the two, since no fence (__threadfence) comes before "
                             "the atomic between them"
@@ -734,7 +765,8 @@ static void words_host_race(FILE *f, const struct mt_finding *x)
         words_place(f, x->other.file, x->other.line, x->other.at);
     }
     fprintf(f, " %s, and has not waited for that", words_verb(x->other.op));
-    words_count(f, x, "access");
+    if (x->count > 1)
+        fprintf(f, " (%" PRIu64 " times)", x->count);
 }
 
 static void words_use(FILE *f, const struct mt_finding *x)
