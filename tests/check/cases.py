@@ -628,6 +628,27 @@ def unfinished(world):
             same(f"{flags} {count} {kinds}: whole", found["complete"], False)
 
 
+@case("holes")
+def holes(world):
+    """A lost part of a trace may have had writes and barriers: no error is told that comes of it, and the exit code says that the trace is
+    damaged."""
+    program, memtrace, keep = built(world, "holes.cu"), world.tool("memtrace"), world.folder("kept")
+    same("the whole trace", run([memtrace, "check", "--keep", keep, program]).returncode, 0)
+    [path] = [os.path.join(keep, name) for name in os.listdir(keep) if name.endswith(".mtc")]
+    with open(path, "rb") as f:
+        whole = f.read()
+    codes, noted = [], 0
+    for part in range(1, 30):
+        at = len(whole) * part // 30
+        with open(path, "wb") as f:
+            f.write(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1:])
+        done = run([memtrace, "check", path])
+        codes.append(done.returncode)
+        noted += "races within launches were not looked for" in done.stderr
+        same(f"byte {at}: errors", re.findall(r"^(?!.*: hint: )\S.*", done.stdout, re.M), [])
+    holds(f"codes {codes}, {noted} notes", set(codes) == {3} and noted == len(codes))
+
+
 @case("output")
 def output(world):
     """No command's output is a file that it reads, by whatever name; the file stays as it was."""

@@ -607,11 +607,22 @@ static int check_read_rows(struct reading *r)
     return read_feed(f);
 }
 
+/* Returns 1 if parts in the middle of the trace are lost, and barriers with them. */
+static int read_has_holes(struct mt_source *s)
+{
+    size_t n;
+    const struct mt_error *problems = mt_source_problems(s, &n);
+    for (size_t i = 0; i < n; i++)
+        if (problems[i].code == MT_E_CORRUPT)
+            return 1;
+    return 0;
+}
+
 /* Reads the trace again, to judge the words that may have races. Returns an exit code or 0. */
 static int read_again(struct reading *r)
 {
     struct mt_feed f = {.source = r->source, .again = 1};
-    if (!r->suspects.launches.count)
+    if (!r->suspects.launches.count || r->findings->holes)
         return 0;
     r->hazards = (struct mt_hazards){.words = 1, .strict = r->choice->strict, .suspects = &r->suspects};
     r->fenced = r->hazards;
@@ -631,12 +642,13 @@ static int read_collect(struct reading *r)
     return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 
-/* Removes findings that were not chosen. */
+/* Removes findings that were not chosen, and uninitialised reads if a write may be lost. */
 static void read_choose(struct mt_findings *f, const struct mt_check_choice *choice)
 {
     size_t n = 0;
     for (size_t i = 0; i < f->count; i++)
-        if (check_wants(choice, f->list[i].kind))
+        if (check_wants(choice, f->list[i].kind) &&
+            !(f->holes && mt_finding_rules[f->list[i].kind].group == MT_FINDING_INIT))
             f->list[n++] = f->list[i];
     f->count = n;
 }
@@ -650,6 +662,7 @@ static int check_read(struct mt_source *source, const struct mt_check_choice *ch
     struct reading r = {.source = source, .choice = choice, .findings = f};
     mt_findings_beside(f, source);
     int rc = read_start(&r), code = rc ? 0 : check_read_rows(&r);
+    f->holes = read_has_holes(source);
     if (!rc && !code && r.races)
         code = read_again(&r);
     if (!rc && !code)
@@ -989,6 +1002,9 @@ static void check_sum(const struct mt_findings *f, size_t suppressed)
         mt_cli_note("%s not judged for races: shared memory of other CTAs of a cluster, bytes of unknown "
                     "threads, or too much memory at a time",
                     mt_number_many(f->unraced, "access was", "accesses were").text);
+    if (f->holes)
+        mt_cli_note("note: a part of the trace is lost, and what wrote or ordered may be, too: uninitialised "
+                    "reads and races within launches were not looked for");
     if (f->unjudged)
         mt_cli_note("note: %s not recorded completely, so contents of memory were not checked after it",
                     mt_number_many(f->unjudged, "launch was", "launches were").text);
