@@ -115,7 +115,8 @@ struct mt_collective {
     int64_t root, peer; /* ranks; -1: none */
 };
 
-/* An operation comes after the first `n` operations of this stream. Stream numbers are used for this only. */
+/* An operation comes after the first `n` operations of this stream, or before the n-th one. Stream numbers
+ * are used for this only. */
 struct mt_order_pair {
     uint64_t stream, n;
 };

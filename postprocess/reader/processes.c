@@ -155,6 +155,8 @@ static void process_launches(const struct mt_process *p, struct mt_companion *c)
         e->stream += p->tag;
         for (size_t k = 0; k < e->nafter; k++)
             e->after[k].stream += p->tag;
+        for (size_t k = 0; k < e->nbefore; k++)
+            e->before[k].stream += p->tag;
     }
 }
 

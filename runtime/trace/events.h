@@ -45,9 +45,8 @@ void mt_event_ordered(int64_t id, int freed, const struct mt_host_site *site);
 void mt_event_touch(const struct mt_touch_line *t, const struct mt_host_site *site);
 /* Logs that the host was not watched after so many of the calls that left work behind. */
 void mt_event_unwatched(const char *why, uint64_t times, uint64_t of);
-/* Logs the order of an operation: its number `n` in its stream, and what comes before it as pairs (stream,
- * number in it). */
-void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs);
+/* Logs the order of an operation. */
+void mt_event_order(const struct mt_order_line *l);
 /* Log lines that need no more: seq, begin_ns, op and the call's site are filled in here. Devices are those of
  * the CPU device, or -1; height 0: one block of `bytes`. */
 void mt_event_memcpy(const struct mt_memcpy_line *c, const struct mt_host_site *site);

@@ -594,9 +594,9 @@ void mt_event_communicator(uint64_t comm, int rank, int ranks, int device)
         events_end(MT_LINE_communicator, &l);
 }
 
-void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs)
+void mt_event_order(const struct mt_order_line *l)
 {
-    log_line(MT_LINE_order, &(struct mt_order_line){op, stream, n, pairs, npairs});
+    log_line(MT_LINE_order, l);
 }
 
 static _Atomic uint64_t copies;

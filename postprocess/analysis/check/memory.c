@@ -675,13 +675,22 @@ static uint64_t unordered_after(const struct mt_order_event *e, uint64_t stream)
     return e->stream == stream ? e->n - 1 : 0;
 }
 
+/* Returns whether an operation comes before another one. */
+static int unordered_precedes(const struct mt_order_event *a, const struct mt_order_event *b)
+{
+    int before = unordered_after(b, a->stream) >= a->n;
+    for (size_t i = 0; i < a->nbefore && !before; i++)
+        before = unordered_after(b, a->before[i].stream) >= a->before[i].n;
+    return before;
+}
+
 /* Returns the last operation of the stream that does not come after it. */
 static uint64_t unordered_until(const struct mt_check_unordered *u, const struct mt_order_event *e,
                                 uint64_t stream)
 {
     const struct mt_order_event **list = u->orders[stream];
-    /* The counts only grow along a stream. */
-    size_t n = MT_FIRST(i, u->norders[stream], unordered_after(list[i], e->stream) >= e->n);
+    /* What comes after one comes after those before it in its stream. */
+    size_t n = MT_FIRST(i, u->norders[stream], unordered_precedes(e, list[i]));
     return n ? list[n - 1]->n : 0;
 }
 
@@ -897,8 +906,7 @@ static const struct mt_alloc_event *unordered_alloc(const struct mt_companion *c
 /* Returns 1 if the operation and the event may change places. */
 static int unordered_swaps(const struct mt_order_event *o, const struct mt_order_event *e)
 {
-    return o->stream != e->stream && unordered_after(o, e->stream) < e->n &&
-           unordered_after(e, o->stream) < o->n;
+    return o->stream != e->stream && !unordered_precedes(e, o) && !unordered_precedes(o, e);
 }
 
 static int unordered_memory(struct mt_check_unordered *u, const struct mt_unordered_op *o,
@@ -941,12 +949,9 @@ static int unordered_end(struct mt_check_unordered *u)
     u->now = NULL;
     if (o)
         rc = unordered_memories(u, o);
-    for (size_t i = 0; o && i < u->nopen && rc == 0; i++) {
-        const struct mt_order_event *e = u->open[i]->order;
-        if (e->stream != o->order->stream && unordered_after(o->order, e->stream) < e->n &&
-            unordered_after(e, o->order->stream) < o->order->n)
+    for (size_t i = 0; o && i < u->nopen && rc == 0; i++)
+        if (unordered_swaps(o->order, u->open[i]->order))
             rc = unordered_meet(u, o, u->open[i]);
-    }
     if (o && (rc != 0 || mt_grow((void *)&u->open, &u->open_room, u->nopen + 1, sizeof *u->open) != 0)) {
         unordered_drop(u, o);
         return -1;
@@ -1001,6 +1006,15 @@ static int touch_talks(struct mt_check_unordered *u, const struct mt_unordered_o
     return 0;
 }
 
+/* Returns whether the host knows that the operation has ended. */
+static int touch_knows(const struct mt_check_unordered *u, const struct mt_order_event *e)
+{
+    int knows = u->seen[e->stream] >= e->n;
+    for (size_t i = 0; i < e->nbefore && !knows; i++)
+        knows = e->before[i].stream < MT_UNORDERED_STREAMS && u->seen[e->before[i].stream] >= e->before[i].n;
+    return knows;
+}
+
 /* From now on the host knows that the operation, and all before it, has ended. */
 static void touch_sees(struct mt_check_unordered *u, const struct mt_order_event *e)
 {
@@ -1037,8 +1051,7 @@ static int touch_check(struct mt_check_unordered *u, const struct mt_touch_event
     for (int turn = !t->blind; turn < 3 && rc == 0; turn++) /* what was seen before; the access; its page */
         for (size_t i = 0; i < u->nopen && rc == 0; i++) {
             const struct mt_order_event *x = u->open[i]->order;
-            if (unordered_after(e, x->stream) >= x->n || u->seen[x->stream] >= x->n ||
-                unordered_after(x, e->stream) >= e->n)
+            if (touch_knows(u, x) || !unordered_swaps(x, e))
                 continue;
             if (turn == 1)
                 rc = touch_race(u, u->open[i], t);

@@ -247,18 +247,24 @@ static int companion_tally(struct loader *l, const json_t *o, void *event)
     return sum > INT64_MAX / 2 || sum + e->single + e->irregular + e->other != e->requests ? BAD | LEAVE : 0;
 }
 
+static struct mt_order_pair *companion_pairs(struct loader *l, const json_t *list, size_t *count)
+{
+    size_t n = json_array_size(list) / 2;
+    struct mt_order_pair *pairs = n ? malloc(n * sizeof *pairs) : NULL;
+    l->out_of_memory |= n && !pairs;
+    for (*count = 0; pairs && *count < n; ++*count)
+        pairs[*count] = (struct mt_order_pair){get_at(list, 2 * *count), get_at(list, 2 * *count + 1)};
+    return pairs;
+}
+
 static int companion_order(struct loader *l, const json_t *o, void *event)
 {
-    const json_t *at = json_object_get(o, "at"), *after = json_object_get(o, "after");
+    const json_t *at = json_object_get(o, "at");
     struct mt_order_event *e = event;
-    size_t n = json_array_size(after) / 2;
     e->stream = get_at(at, 0);
     e->n = get_at(at, 1);
-    if (n && !(e->after = malloc(n * sizeof *e->after)))
-        l->out_of_memory = 1;
-    for (e->nafter = 0; e->after && e->nafter < n; e->nafter++)
-        e->after[e->nafter] =
-            (struct mt_order_pair){get_at(after, 2 * e->nafter), get_at(after, 2 * e->nafter + 1)};
+    e->after = companion_pairs(l, json_object_get(o, "after"), &e->nafter);
+    e->before = companion_pairs(l, json_object_get(o, "before"), &e->nbefore);
     return 0;
 }
 
@@ -535,7 +541,7 @@ void mt_companion_free(struct mt_companion *c)
     struct loader *l = (struct loader *)c;
     mt_intern_free(&l->strings);
     for (size_t i = 0; i < c->norders; i++)
-        free(c->orders[i].after);
+        free(c->orders[i].after), free(c->orders[i].before);
 #define MT_EV_LIST(ev, name, list, then, words) free(c->list);
 #include "memtrace/events.def"
     free(l);

@@ -132,9 +132,6 @@ static void user_drop(struct CUgraph_st *g)
 /* Launches of graphs on the CPU device: the graph's operations are queued in the stream, in an order that its
  * edges allow. Each kernel is a launch of its own, also in the trace. */
 
-static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind,
-                              struct mt_node_order *order);
-
 static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind);
 
 /* Conditional nodes of graphs: their handles, set by kernels (cudaGraphSetConditional), and their bodies. The
@@ -317,40 +314,28 @@ static int graph_conditions(const struct CUgraph_st *g)
 
 /* ---- the order of nodes, which edges alone make: paths take the place of streams ---- */
 
-/* Of a ready graph and its child graphs; its launches follow each other, so they have the same paths. */
+/* Of a ready graph and its child graphs; its launches follow each other, so they have the same paths. Bodies
+ * have others: they are queued while the host may queue the next launch. */
 struct graph_paths {
-    int path[MT_ORDER_STREAMS];
-    uint32_t last[MT_ORDER_STREAMS]; /* number of the last operation of each */
-    int n;
+    struct mt_order_paths own, bodies;
     unsigned launches; /* so far, of the ready graph */
 };
 
 struct graph_order {
-    struct mt_clock clock; /* of all before the graph, then of all of its nodes so far */
+    struct mt_clock clock;         /* of all before the graph, then of all of its nodes so far */
+    const struct mt_clock *before; /* of a body, as in struct mt_node_order */
     struct graph_paths *paths;
 };
 
-/* Returns the index of a path all of whose operations come before what has this clock, or -1. */
-static int paths_free(const struct graph_paths *p, const struct mt_clock *clock)
-{
-    for (int i = 0; i < p->n; i++)
-        if (clock->n[p->path[i] - 1] == p->last[i])
-            return i;
-    return -1;
-}
-
 /* Chooses a path for a node. Without a free one the node counts as coming after all before it. */
-static int paths_take(struct graph_paths *p, struct mt_node_order *node, const struct mt_clock *all)
+static void paths_take(const struct graph_order *order, struct mt_node_order *node)
 {
-    int i = paths_free(p, &node->clock);
-    if (i < 0 && p->n < MT_ORDER_STREAMS && (p->path[p->n] = mt_order_path(&node->clock, &p->last[p->n]))) {
-        i = p->n++;
-    } else if (i < 0) {
-        mt_order_join(&node->clock, all);
-        i = paths_free(p, &node->clock);
-    }
-    node->path = i < 0 ? 0 : p->path[i];
-    return i;
+    struct mt_order_paths *p = order->before ? &order->paths->bodies : &order->paths->own;
+    node->before = order->before;
+    if (mt_order_path(p, node))
+        return;
+    mt_order_join(&node->clock, &order->clock);
+    mt_order_path(p, node);
 }
 
 /* Returns the clock of a node's predecessors. */
@@ -394,6 +379,8 @@ static cudaError_t condition_begin(const struct CUgraph_st *g, struct mt_stream 
 struct branch_op {
     struct mt_op op;
     const struct mt_branch *branch; /* branch of the ready graph, which outlives this operation */
+    struct graph_order order;       /* of the body; `paths` NULL: order is not recorded */
+    struct mt_clock before;
 };
 
 static struct CUgraph_st *condition_taken(const struct mt_branch *b)
@@ -409,32 +396,60 @@ static struct CUgraph_st *condition_taken(const struct mt_branch *b)
 static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind,
                                struct graph_order *order);
 
-static int condition_run(struct mt_op *op)
-{
-    const struct mt_branch *b = ((struct branch_op *)op)->branch;
-    struct CUgraph_st *body = condition_taken(b);
-    struct mt_op *behind = op;
-    cudaError_t e = body ? graph_start(body, op->stream, &behind, NULL) : cudaSuccess;
-    if (body && !e && b->type == WHILE)
-        e = branch_put(b, op->stream, &behind, NULL);
-    if (e) {
-        mt_report("a conditional node of a graph: no memory for its body");
-        mt_fail_sticky(op->stream->device, e);
-    }
-    return MT_OP_DONE;
-}
+static int condition_run(struct mt_op *op);
 
-/* Queues a node like graph_put: its condition decides, and a body follows. */
+/* Queues the decision of a conditional node, which a body follows. order: of the body, or NULL. */
 static cudaError_t branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind,
-                              struct mt_node_order *order)
+                              struct mt_node_order *node, const struct graph_order *order)
 {
     struct branch_op *o = mt_op_new(sizeof *o, MT_OP_OTHER, condition_run);
     if (!o)
         return mt_fail(cudaErrorMemoryAllocation);
     o->branch = b;
-    o->op.order = order;
+    o->op.order = node;
+    o->order.paths = NULL;
+    if (order) {
+        o->before = *order->before;
+        o->order = (struct graph_order){order->clock, &o->before, order->paths};
+    }
     graph_put(&o->op, s, behind);
     return cudaSuccess;
+}
+
+/* Queues a conditional node. Its body knows its first number, what follows it the second one. */
+static cudaError_t branch_start(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind,
+                                struct mt_node_order *node, const struct graph_order *order)
+{
+    struct graph_order body = {.paths = order ? order->paths : NULL};
+    struct mt_clock before = {{0}};
+    struct mt_node_order begin;
+    if (!node || !node->path)
+        return branch_put(b, s, behind, node, NULL);
+    begin = *node;
+    mt_order_number(node);
+    if (order->before)
+        before = *order->before;
+    before.n[node->path - 1] = node->clock.n[node->path - 1];
+    body.clock = begin.clock;
+    body.before = &before;
+    return branch_put(b, s, behind, &begin, &body);
+}
+
+static int condition_run(struct mt_op *op)
+{
+    struct branch_op *o = (struct branch_op *)op;
+    const struct mt_branch *b = o->branch;
+    struct CUgraph_st *body = condition_taken(b);
+    struct mt_op *behind = op;
+    struct graph_order *order = o->order.paths ? &o->order : NULL;
+    cudaError_t e = body ? graph_start(body, op->stream, &behind, order) : cudaSuccess;
+    if (body && !e && b->type == WHILE)
+        e = branch_put(b, op->stream, &behind, NULL, order);
+    if (e) {
+        mt_report("a conditional node of a graph: no memory for its body");
+        mt_fail_sticky(op->stream->device, e);
+    }
+    return MT_OP_DONE;
 }
 
 static void graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind)
@@ -461,10 +476,10 @@ static void *op_copy(const struct mt_op *op)
 }
 
 static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind,
-                            struct mt_node_order *order)
+                            struct mt_node_order *node, const struct graph_order *order)
 {
     if (n->branch)
-        return branch_put(n->branch, s, behind, order);
+        return branch_start(n->branch, s, behind, node, order);
     if (n->memory)
         graph_memory_renew(n->memory);
     if (!n->op || n->disabled)
@@ -477,7 +492,7 @@ static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s,
     }
     if (op->bind)
         op->bind(op, s);
-    op->order = order;
+    op->order = node;
     graph_put(op, s, behind);
     return cudaSuccess;
 }
@@ -513,26 +528,24 @@ static cudaError_t reached_put(const struct CUgraphNode_st *n, struct mt_stream 
 }
 
 /* Queues a node after its predecessors; those of child graphs have the same paths. */
-static cudaError_t run_ordered(const struct CUgraphNode_st *n, struct mt_stream *s,
-                               struct mt_node_order *node, struct graph_order *order)
+static cudaError_t run_ordered(const struct CUgraphNode_st *n, struct mt_stream *s, struct mt_op **behind,
+                               struct mt_node_order *node, const struct graph_order *order)
 {
     if (n->child) {
-        struct graph_order child = {node->clock, order->paths};
-        cudaError_t e = graph_start(n->child, s, NULL, &child);
+        struct graph_order child = {node->clock, order->before, order->paths};
+        cudaError_t e = graph_start(n->child, s, behind, &child);
         node->clock = child.clock;
         return e;
     }
-    int i = paths_take(order->paths, node, &order->clock);
-    cudaError_t e = run_node(n, s, NULL, node);
+    paths_take(order, node);
+    cudaError_t e = run_node(n, s, behind, node, order);
     if (!e && (n->memory || (n->freed && !n->op)) && order->paths->launches < REACHED_LAUNCHES)
         e = reached_put(n, s, node);
-    if (i >= 0)
-        order->paths->last[i] = node->clock.n[node->path - 1];
     return e;
 }
 
 static cudaError_t run_all_ordered(struct CUgraph_st *g, struct CUgraphNode_st *const *sorted,
-                                   struct mt_stream *s, struct graph_order *order)
+                                   struct mt_stream *s, struct mt_op **behind, struct graph_order *order)
 {
     const struct mt_clock before = order->clock;
     struct mt_node_order *nodes = calloc(g->n + 1, sizeof *nodes);
@@ -540,7 +553,7 @@ static cudaError_t run_all_ordered(struct CUgraph_st *g, struct CUgraphNode_st *
     for (size_t i = 0; i < g->n && !e; i++) {
         struct mt_node_order *node = &nodes[sorted[i]->index];
         node->clock = node_clock(sorted[i], nodes, &before);
-        e = run_ordered(sorted[i], s, node, order);
+        e = run_ordered(sorted[i], s, behind, node, order);
         mt_order_join(&order->clock, &node->clock);
     }
     free(nodes);
@@ -549,18 +562,18 @@ static cudaError_t run_all_ordered(struct CUgraph_st *g, struct CUgraphNode_st *
 
 static struct CUgraphNode_st **graph_sorted(struct CUgraph_st *g);
 
-/* Queues the graph's operations in `s`, with their order unless it is NULL; or behind the running operation
- * *behind, which is then set to the last one of them. */
+/* Queues the graph's operations in `s`, or behind the running operation *behind, which is then set to the
+ * last one of them; with their order unless it is NULL. */
 static cudaError_t graph_start(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind,
                                struct graph_order *order)
 {
     struct CUgraphNode_st **sorted = graph_sorted(g);
     cudaError_t e = sorted ? condition_begin(g, s, behind) : mt_fail(cudaErrorMemoryAllocation);
     if (order && !e)
-        e = run_all_ordered(g, sorted, s, order);
+        e = run_all_ordered(g, sorted, s, behind, order);
     for (size_t i = 0; i < g->n && !e && !order; i++)
         e = sorted[i]->child ? graph_start(sorted[i]->child, s, behind, NULL)
-                             : run_node(sorted[i], s, behind, NULL);
+                             : run_node(sorted[i], s, behind, NULL, NULL);
     free(sorted);
     return e;
 }
@@ -1959,8 +1972,8 @@ cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
     if (x->last && x->graph->n)
         mt_mark_wait(x->last); /* its memory nodes may be in use */
     mt_mark_release(x->last);
-    for (int i = 0; i < x->paths.n; i++)
-        mt_order_path_done(x->paths.path[i]);
+    mt_order_paths_done(&x->paths.own);
+    mt_order_paths_done(&x->paths.bodies);
     graph_free(x->graph);
     free(x);
     return cudaSuccess;

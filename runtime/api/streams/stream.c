@@ -297,6 +297,7 @@ static struct mt_clock told; /* what it may know from host functions that have e
 /* By device; blocking: of all streams that the legacy one follows. */
 static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
 static int order_streams; /* number of numbered streams */
+static uint64_t tickets, ended;
 
 void mt_order_join(struct mt_clock *to, const struct mt_clock *from)
 {
@@ -348,17 +349,32 @@ static void order_before(struct mt_clock *c, const struct mt_stream *s, const st
         order_join_mark(c, op->after);
 }
 
-/* Logs what comes before an operation of the stream or path `number`. */
-static void order_write(uint64_t ticket, const struct mt_clock *clock, int number)
+/* Writes a clock as pairs, but for one stream. Returns the number of words. */
+static size_t order_pairs(uint64_t *pairs, const struct mt_clock *clock, int but)
 {
-    uint64_t pairs[2 * MT_ORDER_STREAMS];
     size_t n = 0;
     for (int i = 0; i < order_streams; i++)
-        if (clock->n[i] && i != number - 1) {
+        if (clock->n[i] && i != but) {
             pairs[n++] = (uint64_t)i;
             pairs[n++] = clock->n[i];
         }
-    mt_event_order(ticket, (uint64_t)number - 1, clock->n[number - 1], pairs, n);
+    return n;
+}
+
+/* Logs what comes before and after an operation of the stream or path `number`. before: NULL, or as in
+ * struct mt_node_order. */
+static void order_write(uint64_t op, const struct mt_clock *clock, const struct mt_clock *before, int number)
+{
+    uint64_t after_pairs[2 * MT_ORDER_STREAMS], before_pairs[2 * MT_ORDER_STREAMS];
+    mt_event_order(&(struct mt_order_line){
+        .op = op,
+        .stream = (uint64_t)number - 1,
+        .n = clock->n[number - 1],
+        .after = after_pairs,
+        .nafter = order_pairs(after_pairs, clock, number - 1),
+        .before = before_pairs,
+        .nbefore = before ? order_pairs(before_pairs, before, -1) : 0,
+    });
 }
 
 /* Logs everything before `op`, which has a ticket, when it is put into the stream. */
@@ -378,15 +394,16 @@ static void order_submit(struct mt_stream *s, const struct mt_op *op)
     if (op->kind == MT_OP_HOST)
         ((struct mt_hostfn_op *)op)->before = s->clock;
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op->ticket, &s->clock, s->order);
+        order_write(op->number, &s->clock, NULL, s->order);
 }
 
 /* ---- paths of graphs ---- */
 
 enum { ORDER_PATHS = 32 }; /* most paths of graphs, so that streams keep their numbers */
 static int order_paths;
-static uint32_t order_done[MT_ORDER_STREAMS]; /* operations of each path so far */
-static uint8_t order_idle[MT_ORDER_STREAMS];  /* paths that were given back */
+static uint32_t order_done[MT_ORDER_STREAMS];        /* operations of each path so far */
+static struct mt_clock order_ends[MT_ORDER_STREAMS]; /* what the last of them comes before */
+static uint8_t order_idle[MT_ORDER_STREAMS];         /* paths that were given back */
 
 int mt_order_now(const struct mt_stream *s, struct mt_clock *now)
 {
@@ -404,38 +421,65 @@ void mt_order_reached(struct mt_stream *s, const struct mt_clock *clock)
     pthread_mutex_unlock(&queue_lock);
 }
 
-/* Returns a path that was given back, or 0. Called with the lock held. */
-static int order_path_again(const struct mt_clock *clock)
+/* Returns whether all operations of path `i` so far come before what has this clock. */
+static int order_path_over(int i, const struct mt_clock *clock)
 {
-    for (int i = 0; i < MT_ORDER_STREAMS; i++)
-        if (order_idle[i] && clock->n[i] == order_done[i]) {
+    int over = clock->n[i] == order_done[i];
+    for (int k = 0; k < MT_ORDER_STREAMS && !over; k++)
+        over = order_ends[i].n[k] && clock->n[k] >= order_ends[i].n[k];
+    return over;
+}
+
+/* Returns a path that was given back, or a new one, or 0. */
+static int order_path_new(const struct mt_clock *clock)
+{
+    for (int i = 0; i < order_streams; i++)
+        if (order_idle[i] && order_path_over(i, clock)) {
             order_idle[i] = 0;
             return i + 1;
         }
-    return 0;
+    if (order_paths == ORDER_PATHS || order_streams == MT_ORDER_STREAMS)
+        return 0;
+    order_paths++;
+    return ++order_streams;
 }
 
-int mt_order_path(const struct mt_clock *clock, uint32_t *last)
+static uint32_t order_advance(struct mt_node_order *node)
+{
+    return node->clock.n[node->path - 1] = ++order_done[node->path - 1];
+}
+
+int mt_order_path(struct mt_order_paths *p, struct mt_node_order *node)
 {
     pthread_mutex_lock(&queue_lock);
-    int path = order_path_again(clock);
-    if (!path && order_is_on() && order_paths < ORDER_PATHS && order_streams < MT_ORDER_STREAMS) {
-        order_paths++;
-        path = ++order_streams;
+    for (int i = 0; i < p->n && !node->path; i++)
+        node->path = order_path_over(p->path[i] - 1, &node->clock) ? p->path[i] : 0;
+    if (!node->path && order_is_on() && (node->path = order_path_new(&node->clock)))
+        p->path[p->n++] = node->path;
+    if (node->path) {
+        order_advance(node);
+        order_ends[node->path - 1] = node->before ? *node->before : (struct mt_clock){{0}};
     }
-    *last = path ? order_done[path - 1] : 0;
     pthread_mutex_unlock(&queue_lock);
-    return path;
+    return node->path;
 }
 
-void mt_order_path_done(int path)
+void mt_order_number(struct mt_node_order *node)
 {
     pthread_mutex_lock(&queue_lock);
-    order_idle[path - 1] = 1;
+    order_advance(node);
     pthread_mutex_unlock(&queue_lock);
 }
 
-/* The same for a node of a graph. */
+void mt_order_paths_done(const struct mt_order_paths *p)
+{
+    pthread_mutex_lock(&queue_lock);
+    for (int i = 0; i < p->n; i++)
+        order_idle[p->path[i] - 1] = 1;
+    pthread_mutex_unlock(&queue_lock);
+}
+
+/* The same for a node of a graph. What follows a body knows the end of its node. */
 static void order_submit_node(struct mt_stream *s, struct mt_op *op)
 {
     struct mt_node_order *o = op->order;
@@ -444,16 +488,18 @@ static void order_submit_node(struct mt_stream *s, struct mt_op *op)
         return;
     if (op->after)
         order_join_mark(&o->clock, op->after);
-    o->clock.n[o->path - 1] = ++order_done[o->path - 1];
-    if (!(s->flags & cudaStreamNonBlocking))
+    if (o->before)
+        op->number = ++tickets;
+    if (!o->before && !(s->flags & cudaStreamNonBlocking))
         mt_order_join(&blocking[s->device], &o->clock);
-    mt_order_join(&all[s->device], &o->clock);
+    if (!o->before)
+        mt_order_join(&all[s->device], &o->clock);
     if (op->reaches)
         order_mark(op->reaches, &o->clock);
     if (op->kind == MT_OP_HOST)
         ((struct mt_hostfn_op *)op)->before = o->clock;
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op->ticket, &o->clock, o->path);
+        order_write(op->number, &o->clock, o->before, o->path);
 }
 
 /* Notes that the host has waited for all of the stream. */
@@ -480,7 +526,6 @@ static void order_waited_mark(const struct mt_mark *m)
 /* ---- accesses of the host ---- */
 
 static int order_host; /* number of the host among the streams; 0: none yet */
-static uint64_t tickets, ended;
 
 int mt_order_outstanding(void)
 {
@@ -503,7 +548,7 @@ uint64_t mt_order_touch(void)
         host.n[order_host - 1]++; /* what is queued later comes after it */
         struct mt_clock known = host;
         mt_order_join(&known, &told);
-        order_write(ticket = ++tickets, &known, order_host);
+        order_write(ticket = ++tickets, &known, NULL, order_host);
     }
     pthread_mutex_unlock(&queue_lock);
     return ticket;
@@ -672,7 +717,7 @@ static void stream_queue_append(struct mt_stream *s, struct mt_op *op)
 {
     op->stream = s;
     op->next = NULL;
-    op->ticket = ++tickets;
+    op->ticket = op->number = ++tickets;
     s->issued++;
     if (op->order)
         order_submit_node(s, op);
@@ -753,7 +798,7 @@ static int stream_queue_run(struct mt_op *op)
 {
     if (!op->always && mt_fail_of(op->stream->device))
         return MT_OP_DONE;
-    uint64_t outer = mt_event_set_op(op->ticket);
+    uint64_t outer = mt_event_set_op(op->number);
     int rc = op->run(op);
     mt_event_set_op(outer);
     return rc;
@@ -822,12 +867,14 @@ void mt_op_follow(struct mt_op *at, struct mt_op *op)
     struct mt_stream *s = at->stream;
     pthread_mutex_lock(&queue_lock);
     op->stream = s;
-    op->ticket = at->ticket; /* waiting for one of them means waiting for both */
+    op->ticket = op->number = at->ticket; /* waiting for one of them means waiting for both */
     op->next = at->next;
     at->next = op;
     if (s->last == at)
         s->last = op;
     s->issued++;
+    if (op->order)
+        order_submit_node(s, op);
     pthread_mutex_unlock(&queue_lock);
 }
 

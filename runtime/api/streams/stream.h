@@ -122,6 +122,7 @@ struct mt_op {
     struct mt_op *next;
     struct mt_stream *stream;
     uint64_t ticket;
+    uint64_t number; /* in the trace: the ticket, but in the body of a conditional node */
     size_t bytes;
     enum mt_op_kind kind;
     int always; /* runs even after a kernel failed and the device is dead */
@@ -143,10 +144,15 @@ struct mt_op {
 };
 
 /* The order of a graph's launch, where nodes are ordered by edges alone: each is an operation of a path, a
- * numbered stream of its own kind. Nodes without a free number join a path, as if they came after it. */
+ * numbered stream of its own kind. A conditional node has two numbers of its path: its body comes after the
+ * first one and before the second one, which is not known to what is queued before the body. */
 struct mt_node_order {
-    struct mt_clock clock; /* of what comes before, and once queued of the node itself */
-    int path;              /* 0: not chosen yet */
+    struct mt_clock clock;         /* of what comes before the node, and with its path of itself */
+    const struct mt_clock *before; /* n > 0: it comes before that operation; NULL: it is in no body */
+    int path;                      /* 0: it has none */
+};
+struct mt_order_paths {
+    int path[MT_ORDER_STREAMS], n;
 };
 /* Returns 1 with *now set to all that comes before what is queued in the stream next, or 0 if the order is
  * not recorded. */
@@ -154,11 +160,13 @@ int mt_order_now(const struct mt_stream *s, struct mt_clock *now);
 /* Lets what is queued next come after `clock`. */
 void mt_order_reached(struct mt_stream *s, const struct mt_clock *clock);
 void mt_order_join(struct mt_clock *to, const struct mt_clock *from);
-/* Returns a path whose operations so far, *last of them, come before what has this clock; or 0 if there is
- * none and there are too many streams for a new one. */
-int mt_order_path(const struct mt_clock *clock, uint32_t *last);
-/* Gives a path back. */
-void mt_order_path_done(int path);
+/* Gives a node, whose `path` is 0, a path whose operations so far all come before it, and its number there:
+ * one of `paths`, or a new one, which is added to them. Returns 0 if there are too many streams for that. */
+int mt_order_path(struct mt_order_paths *paths, struct mt_node_order *node);
+/* Gives a node the next number of its path. */
+void mt_order_number(struct mt_node_order *node);
+/* Gives paths back. */
+void mt_order_paths_done(const struct mt_order_paths *paths);
 /* Returns 1 if the host has not waited for all operations so far. */
 int mt_order_outstanding(void);
 /* Logs the host's accesses until now as an operation of a stream of its own: after all that the host has
