@@ -2,12 +2,12 @@
 #define _GNU_SOURCE
 
 #include "internal.h"
+#include "flat.h"
 #include "memtrace/grow.h"
 #include "memtrace/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +37,7 @@ const struct mt_site_event *mt_companion_site(const struct mt_companion *c, uint
 struct loader {
     struct mt_companion pub; /* first member: the public pointer is also the loader's */
     struct mt_intern strings;
+    struct mt_flat line; /* the current one */
 #define MT_EV_LIST(ev, name, list, then, words) size_t room_##list;
 #include "memtrace/events.def"
     int out_of_memory;
@@ -44,64 +45,77 @@ struct loader {
 
 /* ---- values ---- */
 
-static const char *get_text(struct loader *l, const json_t *o, const char *key, const char *absent)
+static const char *get_text(struct loader *l, struct mt_flat *o, const char *key, const char *absent)
 {
-    const json_t *v = json_object_get(o, key);
-    if (!v)
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    if (!v->kind)
         return absent;
-    const char *s = mt_intern_visible(&l->strings, json_string_value(v) ? json_string_value(v) : "",
-                                      json_string_length(v));
+    int is = v->kind == MT_FLAT_TEXT;
+    const char *s = mt_intern_visible(&l->strings, is ? v->text : "", is ? v->bytes : 0);
     if (!s)
         l->out_of_memory = 1;
     return s ? s : "";
 }
 
-/* Returns an integer, or an address given as "0x…" string. */
-static uint64_t get_u64(const json_t *o, const char *key, uint64_t absent)
+/* Returns the number of a text "0x…" or "12", or `absent`. */
+static uint64_t get_number(const struct mt_flat_value *v, uint64_t absent)
 {
-    const json_t *v = json_object_get(o, key);
-    if (json_is_integer(v))
-        return (uint64_t)json_integer_value(v);
-    if (json_is_string(v)) {
-        char *end;
-        uint64_t n = strtoull(json_string_value(v), &end, 0);
-        return *end || end == json_string_value(v) ? absent : n;
+    unsigned hex = v->bytes > 2 && v->text[0] == '0' && v->text[1] == 'x';
+    uint64_t n = 0;
+    for (size_t i = 2 * hex; i < v->bytes; i++) {
+        char c = v->text[i];
+        unsigned d = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                     : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                            : 16;
+        if (d >= (hex ? 16 : 10) || __builtin_mul_overflow(n, hex ? 16 : 10, &n) ||
+            __builtin_add_overflow(n, d, &n))
+            return absent;
     }
-    return absent;
+    return v->bytes ? n : absent;
 }
 
-static int get_bool(const json_t *o, const char *key, int absent)
+/* Returns an integer, or an address given as a text. */
+static uint64_t get_u64(struct mt_flat *o, const char *key, uint64_t absent)
 {
-    const json_t *v = json_object_get(o, key);
-    return json_is_boolean(v) ? json_is_true(v) : absent;
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    return v->kind == MT_FLAT_INTEGER ? (uint64_t)v->number
+           : v->kind == MT_FLAT_TEXT  ? get_number(v, absent)
+                                      : absent;
 }
 
-static void get_dim(const json_t *o, const char *key, uint64_t out[3])
+static int get_bool(struct mt_flat *o, const char *key, int absent)
 {
-    const json_t *v = json_object_get(o, key);
-    for (size_t i = 0; i < 3; i++)
-        out[i] =
-            json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    return v->kind == MT_FLAT_BOOL ? (int)v->number : absent;
+}
+
+static void get_dim(struct mt_flat *o, const char *key, uint64_t out[3])
+{
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    for (size_t i = 0; i < 3; i++) {
+        const struct mt_flat_value *e = mt_flat_element(o, v, i);
+        out[i] = e->kind == MT_FLAT_INTEGER ? (uint64_t)e->number : 1;
+    }
 }
 
 /* Returns a device number; -1: none, or impossible. */
-static int64_t get_device(const json_t *o, const char *key)
+static int64_t get_device(struct mt_flat *o, const char *key)
 {
     uint64_t n = get_u64(o, key, UINT64_MAX);
     return n < 1u << 16 ? (int64_t)n : -1;
 }
 
 /* Returns the code of a word; 0: not known. */
-static unsigned get_word(const json_t *o, const char *key, const char *const *words, unsigned n)
+static unsigned get_word(struct mt_flat *o, const char *key, const char *const *words, unsigned n)
 {
-    const char *s = json_string_value(json_object_get(o, key));
-    while (s && n-- > 1)
-        if (!strcmp(s, words[n]))
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    while (v->kind && n-- > 1)
+        if (mt_flat_is(v, words[n]))
             return n;
     return 0;
 }
 
-static enum mt_scope get_scope(const json_t *o, const char *key)
+static enum mt_scope get_scope(struct mt_flat *o, const char *key)
 {
     static const char *const words[] = {
 #define MT_ACCESS_SCOPE(name, code, text) [code] = text,
@@ -110,7 +124,7 @@ static enum mt_scope get_scope(const json_t *o, const char *key)
     return (enum mt_scope)get_word(o, key, words, sizeof words / sizeof *words);
 }
 
-static enum mt_order_kind get_order(const json_t *o, const char *key)
+static enum mt_order_kind get_order(struct mt_flat *o, const char *key)
 {
     static const char *const words[] = {
 #define MT_ACCESS_ORDER(name, code, text) [code] = text,
@@ -138,38 +152,38 @@ static void *companion_append(struct loader *l, void **array, size_t *n, size_t 
 
 enum { BAD = 1, LEAVE = 2 }; /* BAD: a required key is missing or invalid; LEAVE: the line is dropped */
 
-static int companion_any(struct loader *l, const json_t *o, void *event)
+static int companion_any(struct loader *l, struct mt_flat *o, void *event)
 {
     return 0;
 }
 
-static int companion_header(struct loader *l, const json_t *o, void *event)
+static int companion_header(struct loader *l, struct mt_flat *o, void *event)
 {
     l->pub.has_header = 1;
     return 0;
 }
 
-static int companion_end(struct loader *l, const json_t *o, void *event)
+static int companion_end(struct loader *l, struct mt_flat *o, void *event)
 {
     l->pub.has_end = 1;
-    l->pub.has_written = json_is_integer(json_object_get(o, "records_written"));
+    l->pub.has_written = mt_flat_get(o, "records_written")->kind == MT_FLAT_INTEGER;
     return 0;
 }
 
 /* Reads a list of n integers. Returns 0 if the value is anything else. */
-static int get_list(const json_t *o, const char *key, uint64_t *out, size_t n)
+static int get_list(struct mt_flat *o, const char *key, uint64_t *out, size_t n)
 {
-    const json_t *v = json_object_get(o, key);
-    int is = json_is_array(v) && json_array_size(v) == n;
+    const struct mt_flat_value *v = mt_flat_get(o, key);
+    int is = v->kind == MT_FLAT_LIST && v->bytes == n;
     for (size_t i = 0; is && i < n; i++)
-        out[i] = (uint64_t)json_integer_value(json_array_get(v, i));
+        out[i] = (uint64_t)mt_flat_element(o, v, i)->number;
     return is;
 }
 
 enum { MOST_RANKS = 1 << 20 };
 
 /* Reads a collective. Returns BAD if it is invalid, and leaves it empty. */
-static int get_collective(struct loader *l, const json_t *o, struct mt_collective *c)
+static int get_collective(struct loader *l, struct mt_flat *o, struct mt_collective *c)
 {
     *c = (struct mt_collective){.op = get_text(l, o, "collective", ""),
                                 .comm = get_u64(o, "comm", 0),
@@ -188,18 +202,18 @@ static int get_collective(struct loader *l, const json_t *o, struct mt_collectiv
     return BAD;
 }
 
-static int companion_communicator(struct loader *l, const json_t *o, void *event)
+static int companion_communicator(struct loader *l, struct mt_flat *o, void *event)
 {
     const struct mt_communicator_event *e = event;
     return e->rank >= e->ranks || e->ranks > MOST_RANKS ? BAD | LEAVE : 0;
 }
 
-static int companion_launch(struct loader *l, const json_t *o, void *event)
+static int companion_launch(struct loader *l, struct mt_flat *o, void *event)
 {
     struct mt_launch_event *e = event;
     uint64_t ctas[2] = {0};
-    e->has_records = json_is_integer(json_object_get(o, "records"));
-    e->has_sample = json_is_string(json_object_get(o, "sample"));
+    e->has_records = mt_flat_get(o, "records")->kind == MT_FLAT_INTEGER;
+    e->has_sample = mt_flat_get(o, "sample")->kind == MT_FLAT_TEXT;
     e->has_counts = get_list(o, "counted", e->counts, 6);
     e->has_ctas = get_list(o, "ctas", ctas, 2);
     e->traced_ctas = ctas[0];
@@ -208,9 +222,9 @@ static int companion_launch(struct loader *l, const json_t *o, void *event)
     return get_collective(l, o, &e->collective);
 }
 
-static uint64_t get_at(const json_t *array, size_t i)
+static uint64_t get_at(const struct mt_flat *o, const struct mt_flat_value *list, size_t i)
 {
-    json_int_t v = json_integer_value(json_array_get(array, i));
+    int64_t v = mt_flat_element(o, list, i)->number;
     return v > 0 ? (uint64_t)v : 0;
 }
 
@@ -232,7 +246,7 @@ static int tally_sum(const char *text, uint64_t *sum)
 }
 
 /* Takes totals whose numbers can be true: each request is counted by one of its strides. */
-static int companion_tally(struct loader *l, const json_t *o, void *event)
+static int companion_tally(struct loader *l, struct mt_flat *o, void *event)
 {
     const struct mt_tally_event *e = event;
     const uint64_t all[] = {e->accesses, e->bytes,  e->distinct,  e->sectors,
@@ -247,45 +261,47 @@ static int companion_tally(struct loader *l, const json_t *o, void *event)
     return sum > INT64_MAX / 2 || sum + e->single + e->irregular + e->other != e->requests ? BAD | LEAVE : 0;
 }
 
-static struct mt_order_pair *companion_pairs(struct loader *l, const json_t *list, size_t *count)
+static struct mt_order_pair *companion_pairs(struct loader *l, struct mt_flat *o, const char *key,
+                                             size_t *count)
 {
-    size_t n = json_array_size(list) / 2;
+    const struct mt_flat_value *list = mt_flat_get(o, key);
+    size_t n = list->kind == MT_FLAT_LIST ? list->bytes / 2 : 0;
     struct mt_order_pair *pairs = n ? malloc(n * sizeof *pairs) : NULL;
     l->out_of_memory |= n && !pairs;
     for (*count = 0; pairs && *count < n; ++*count)
-        pairs[*count] = (struct mt_order_pair){get_at(list, 2 * *count), get_at(list, 2 * *count + 1)};
+        pairs[*count] = (struct mt_order_pair){get_at(o, list, 2 * *count), get_at(o, list, 2 * *count + 1)};
     return pairs;
 }
 
-static int companion_order(struct loader *l, const json_t *o, void *event)
+static int companion_order(struct loader *l, struct mt_flat *o, void *event)
 {
-    const json_t *at = json_object_get(o, "at");
+    const struct mt_flat_value *at = mt_flat_get(o, "at");
     struct mt_order_event *e = event;
-    e->stream = get_at(at, 0);
-    e->n = get_at(at, 1);
-    e->after = companion_pairs(l, json_object_get(o, "after"), &e->nafter);
-    e->before = companion_pairs(l, json_object_get(o, "before"), &e->nbefore);
+    e->stream = get_at(o, at, 0);
+    e->n = get_at(o, at, 1);
+    e->after = companion_pairs(l, o, "after", &e->nafter);
+    e->before = companion_pairs(l, o, "before", &e->nbefore);
     return 0;
 }
 
-static int companion_alloc(struct loader *l, const json_t *o, void *event)
+static int companion_alloc(struct loader *l, struct mt_flat *o, void *event)
 {
     struct mt_alloc_event *e = event;
     e->free_seq = MT_SEQ_NONE;
-    return json_object_get(o, "base") ? 0 : BAD | LEAVE;
+    return mt_flat_get(o, "base")->kind ? 0 : BAD | LEAVE;
 }
 
-static int companion_name(struct loader *l, const json_t *o, void *event)
+static int companion_name(struct loader *l, struct mt_flat *o, void *event)
 {
-    return json_is_string(json_object_get(o, "name")) ? 0 : BAD | LEAVE;
+    return mt_flat_get(o, "name")->kind == MT_FLAT_TEXT ? 0 : BAD | LEAVE;
 }
 
-static int companion_is(const json_t *o, const char *ev)
+static int companion_is(struct mt_flat *o, const char *ev)
 {
-    return strcmp(json_string_value(json_object_get(o, "ev")), ev) == 0;
+    return mt_flat_is(mt_flat_get(o, "ev"), ev);
 }
 
-static int companion_share(struct loader *l, const json_t *o, void *event)
+static int companion_share(struct loader *l, struct mt_flat *o, void *event)
 {
     ((struct mt_share_event *)event)->opened = companion_is(o, "opened");
     return 0;
@@ -302,9 +318,9 @@ static int companion_rows_fit(uint64_t base, uint64_t pitch, const struct mt_cop
 }
 
 /* Reads the rows of a copy or fill: `width` bytes each. */
-static void companion_rows(const json_t *o, int set, struct mt_copy_event *e)
+static void companion_rows(struct mt_flat *o, int set, struct mt_copy_event *e)
 {
-    if (!json_object_get(o, "height")) {
+    if (!mt_flat_get(o, "height")->kind) {
         e->width = get_u64(o, "bytes", 0);
         e->height = 1;
         e->dpitch = e->spitch = 0;
@@ -317,15 +333,15 @@ static void companion_rows(const json_t *o, int set, struct mt_copy_event *e)
 }
 
 /* Handles the lines of copies (memcpy) and fills (memset). */
-static int companion_copy(struct loader *l, const json_t *o, void *event)
+static int companion_copy(struct loader *l, struct mt_flat *o, void *event)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d"};
-    const char *name = json_string_value(json_object_get(o, "kind"));
+    const struct mt_flat_value *name = mt_flat_get(o, "kind");
     struct mt_copy_event *e = event;
     int set = companion_is(o, "memset"), kind = set ? MT_COPY_SET : 0;
-    while (kind < MT_COPY_SET && (!name || strcmp(name, kinds[kind]) != 0))
+    while (kind < MT_COPY_SET && !mt_flat_is(name, kinds[kind]))
         kind++;
-    if (!json_object_get(o, "dst") || (kind == MT_COPY_SET && !set))
+    if (!mt_flat_get(o, "dst")->kind || (kind == MT_COPY_SET && !set))
         return BAD | LEAVE;
     e->kind = (enum mt_copy_kind)kind;
     companion_rows(o, set, e);
@@ -337,13 +353,13 @@ static int companion_copy(struct loader *l, const json_t *o, void *event)
     return 0;
 }
 
-static int companion_shared(struct loader *l, const json_t *o, void *event)
+static int companion_shared(struct loader *l, struct mt_flat *o, void *event)
 {
     l->pub.shared = ((struct mt_shared_event *)event)->file;
     return 0;
 }
 
-static int companion_lost(struct loader *l, const json_t *o, void *event)
+static int companion_lost(struct loader *l, struct mt_flat *o, void *event)
 {
     const struct mt_lost_event *e = event;
     l->pub.lost += e->count;
@@ -352,17 +368,15 @@ static int companion_lost(struct loader *l, const json_t *o, void *event)
     return 0;
 }
 
-static const char *companion_strings(struct mt_intern *set, const json_t *list)
+static const char *companion_strings(struct mt_intern *set, struct mt_flat *o, const char *key)
 {
+    const struct mt_flat_value *list = mt_flat_get(o, key), *v;
     char text[8192];
     size_t n = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        size_t bytes = json_string_length(v);
-        if (!json_is_string(v) || bytes + 1 > sizeof text - n)
-            break;
-        memcpy(text + n, json_string_value(v), bytes);
-        n += bytes;
+    for (size_t i = 0;
+         (v = mt_flat_element(o, list, i))->kind == MT_FLAT_TEXT && v->bytes + 1 <= sizeof text - n; i++) {
+        memcpy(text + n, v->text, v->bytes);
+        n += v->bytes;
         text[n++] = '\n';
     }
     return n ? mt_intern_add(set, text, n - 1) : "";
@@ -379,21 +393,21 @@ static const char *companion_strings(struct mt_intern *set, const json_t *list)
 #define get_type_int(field, key, absent) field = (int)get_u64(o, key, (uint64_t)(absent))
 #define get_type_bool(field, key, absent) field = get_bool(o, key, absent)
 #define get_type_string(field, key, absent) field = get_text(l, o, key, absent)
-#define get_type_strings(field, key, absent) field = companion_strings(&l->strings, json_object_get(o, key))
+#define get_type_strings(field, key, absent) field = companion_strings(&l->strings, o, key)
 #define get_type_u32x3(field, key, absent) get_dim(o, key, field)
 #define get_type_device(field, key, absent) field = get_device(o, key)
 #define get_type_scope(field, key, absent) field = get_scope(o, key)
 #define get_type_order(field, key, absent) field = get_order(o, key)
 
 /* Parses a line. Returns flags. */
-static int take_event(struct loader *l, const char *ev, const json_t *o)
+static int take_event(struct loader *l, const struct mt_flat_value *ev, struct mt_flat *o)
 {
     struct mt_companion *c = &l->pub;
-    int (*then)(struct loader *, const json_t *, void *);
+    int (*then)(struct loader *, struct mt_flat *, void *);
     int flags = 0;
     /* clang-format off */
 #define MT_EV_ONE(ev_, then_, words)                                                                         \
-    if (strcmp(ev, #ev_) == 0) {                                                                             \
+    if (mt_flat_is(ev, #ev_)) {                                                                             \
         struct mt_companion *e = c;                                                                          \
         then = then_;
 #define MT_EV_KEY(type, key, when, absent, words) get_type_##type(e->key, #key, absent);
@@ -404,7 +418,7 @@ static int take_event(struct loader *l, const char *ev, const json_t *o)
 #define MT_EV_NO_REST
 #include "memtrace/events.def"
 #define MT_EV_LIST(ev_, name, list, then_, words)                                                            \
-    if (strcmp(ev, #ev_) == 0) {                                                                             \
+    if (mt_flat_is(ev, #ev_)) {                                                                             \
         size_t *n = &c->n##list;                                                                             \
         struct mt_##name##_event *e = APPEND(l, list);                                                       \
         if (!e)                                                                                              \
@@ -433,21 +447,24 @@ static void bad_line(struct loader *l, uint64_t offset, const char *what)
 
 static void companion_take_line(struct loader *l, const char *line, size_t n, uint64_t offset)
 {
-    json_error_t je;
-    json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, &je);
-    const char *ev = json_string_value(json_object_get(o, "ev"));
-    if (!o)
-        bad_line(l, offset + (uint64_t)(je.position > 0 ? je.position : 0), je.text);
-    else if (!ev)
+    static const struct mt_flat_value copy = {.kind = MT_FLAT_TEXT, .text = "memcpy", .bytes = 6},
+                                      shared = {.kind = MT_FLAT_TEXT, .text = "shared_out", .bytes = 10};
+    struct mt_flat *o = &l->line;
+    int rc = mt_flat_read(o, line, n);
+    const struct mt_flat_value *ev = rc == 0 ? mt_flat_get(o, "ev") : NULL;
+    if (rc < 0)
+        l->out_of_memory = 1;
+    else if (rc)
+        bad_line(l, offset + o->at, o->why);
+    else if (ev->kind != MT_FLAT_TEXT)
         bad_line(l, offset, "not an object with a key \"ev\"");
     else if (take_event(l,
-                        strcmp(ev, "memset") == 0   ? "memcpy"
-                        : strcmp(ev, "opened") == 0 ? "shared_out"
-                                                    : ev,
+                        mt_flat_is(ev, "memset")   ? &copy
+                        : mt_flat_is(ev, "opened") ? &shared
+                                                   : ev,
                         o) &
              BAD)
         bad_line(l, offset, "an event lacks a key that it must have, or has an impossible value");
-    json_decref(o);
 }
 
 MT_ORDER_1(by_seq, struct mt_copy_event, seq)
@@ -507,11 +524,12 @@ void mt_companion_forget_memory(struct mt_companion *c)
 
 struct mt_companion *mt_companion_new(const char *name)
 {
+    static const struct mt_flat_value header = {.kind = MT_FLAT_TEXT, .text = "header", .bytes = 6};
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
     struct mt_companion *c = &l->pub;
-    take_event(l, "header", NULL); /* absent keys */
+    take_event(l, &header, NULL); /* absent keys */
     c->has_header = 0;
     c->lost_why = c->shared = "";
     c->path = mt_intern_add(&l->strings, name, strlen(name));
@@ -540,6 +558,7 @@ void mt_companion_free(struct mt_companion *c)
         return;
     struct loader *l = (struct loader *)c;
     mt_intern_free(&l->strings);
+    mt_flat_free(&l->line);
     for (size_t i = 0; i < c->norders; i++)
         free(c->orders[i].after), free(c->orders[i].before);
 #define MT_EV_LIST(ev, name, list, then, words) free(c->list);

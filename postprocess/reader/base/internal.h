@@ -25,8 +25,6 @@ struct mt_intern {
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length);
 /* Adds text from a file with its control characters made visible; used for all names that readers return. */
 const char *mt_intern_visible(struct mt_intern *set, const char *text, size_t length);
-/* Returns the strings of a JSON array, one per line; "" if there are none, NULL without memory. */
-struct json_t;
 void mt_intern_free(struct mt_intern *set);
 
 /* Creates a companion whose lines are added from memory. Returns NULL without memory. */

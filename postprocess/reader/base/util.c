@@ -1,6 +1,5 @@
 /* Error texts, interned strings, waiting for input. */
 #define _GNU_SOURCE
-#include <jansson.h>
 #include "internal.h"
 #include <poll.h>
 #include <unistd.h>
