@@ -850,7 +850,7 @@ void mt_planes_filled(struct mt_planes dst, struct mt_planes_size size, uint64_t
 #define FLUSH_NS 50000000u         /* longest time in memory after the end of a launch */
 #define LAST_WAIT_NS 2000000000ull /* longest wait for a FIFO's reader at the end */
 
-uint64_t mt_companion_repeats = 256u << 20;
+uint64_t mt_companion_repeats = 4u << 20;
 static _Atomic uint64_t repeated;
 static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);

@@ -67,7 +67,7 @@ void mt_trace_finish(void);
 /* Makes the path of trace n for the options `dir` and `pattern`. Returns 0, or -1 if it does not fit. */
 int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size);
 
-/* Limit of the log bytes repeated in companion files after the process's first (default 256 MiB in total).
+/* Limit of the log bytes repeated in companion files after the process's first (default 4 MiB in total).
  * Beyond it, a `shared` line refers to the first one for the process's events: many streams times many events
  * would fill any disk. */
 extern uint64_t mt_companion_repeats;
