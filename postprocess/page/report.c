@@ -259,6 +259,12 @@ static void write_event(struct mt_tuples *w, const struct mt_launch_event *e, ui
         mt_tuples_null(w, 1);
 }
 
+static void report_write_times(struct mt_tuples *w, uint64_t count, uint64_t busy)
+{
+    mt_tuples_number(w, count);
+    mt_tuples_number(w, busy);
+}
+
 static void report_write_volume(struct mt_tuples *w, const struct mt_report_volume *v)
 {
     mt_tuples_numbers(
@@ -296,6 +302,7 @@ static int write_launches(struct mt_json *j, const struct mt_report *r, uint64_t
         mt_tuples_number(&p.w, l->ctas);
         mt_tuples_number(&p.w, l->sms);
         write_event(&p.w, l->event, zero);
+        report_write_times(&p.w, l->count ? l->count : 1, l->count ? l->busy : mt_report_busy(l->event));
         page_row(&p);
     }
     for (size_t i = 0; i < r->untraced.n && i < MOST_LISTED; i++) {
@@ -306,6 +313,7 @@ static int write_launches(struct mt_json *j, const struct mt_report *r, uint64_t
         mt_tuples_number(&p.w, 0);
         mt_tuples_number(&p.w, 0);
         write_event(&p.w, r->untraced.at[i], zero);
+        report_write_times(&p.w, 1, mt_report_busy(r->untraced.at[i]));
         page_row(&p);
     }
     return page_end(&p);
@@ -1453,6 +1461,8 @@ void mt_report_free(struct mt_report *r)
     mt_gaps_free(&r->gaps);
     mt_names_free(&r->kernels);
     free(r->launches.at);
+    free(r->folded);
+    free(r->first);
     free(r->ctas.at);
     free(r->sms.at);
     free(r->transfers.at);

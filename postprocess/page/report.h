@@ -42,7 +42,14 @@ struct mt_report_launch {
     uint32_t ctas, sms; /* number of CTAs and SMs with an access */
     struct mt_report_volume volume;
     const struct mt_launch_event *event; /* the launch's line; NULL: not known */
+    uint64_t count, busy; /* of a row of several (fold.h): how many, and the sum of their times */
 };
+
+/* Returns how long a launch took, in nanoseconds; 0: not known. */
+static inline uint64_t mt_report_busy(const struct mt_launch_event *e)
+{
+    return e && e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
+}
 
 /* A CTA (key: mt_cta_order) or SM (key: its number) in one launch. */
 struct mt_report_part {
@@ -90,6 +97,10 @@ struct mt_report {
     MT_REPORT_LIST(struct mt_copy_event) copies;             /* copies by ascending seq, each once */
     MT_REPORT_LIST(struct mt_site_event) sites;
     MT_REPORT_LIST(struct mt_range_event) ranges; /* NVTX ranges, each once */
+    struct mt_launch_event
+        *folded;     /* events of the rows of several launches, and (`first`) by superstep the */
+    uint32_t *first; /* superstep of a launch's row; NULL: each launch has its own (fold.h) */
+    size_t nfirst;
     /* Writes further members of the page's data, as in comm.json; may be NULL. Returns 0, or -1 without
      * memory. */
     int (*more)(void *arg, struct mt_json *j);

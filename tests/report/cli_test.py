@@ -297,13 +297,13 @@ class Figures(Case):
                 self.assertEqual(compact[name], raw[name], (seed, name))
 
     def test_further_analyses(self):
-        """They are in the page as memtrace extract writes them, but for the device of each CTA."""
+        """They are in the page as memtrace extract writes them, but for the placement of each launch and CTA."""
         for seed in range(100, 112):
             path = self.random_trace(random.Random(seed))
             comm = json.loads(self.run_("mt-extract", "-s", "more", "--line-size=32", "--devices=3", path).stdout)
             page = self.data("--line-size=32", "--devices=3", path)
             again = self.data("--from", self.file("comm.json", json.dumps(comm)))
-            del comm["placement"]["assignment"]
+            del comm["placement"]["assignment"], comm["placement"]["kernels"]
             for name in ("lines", "coalescing", "reuse", "sharing", "conflicts", "traffic", "placement"):
                 self.assertEqual(page[name], comm[name], (seed, name))
                 self.assertEqual(again[name], comm[name], (seed, name))
@@ -359,6 +359,32 @@ class Figures(Case):
         self.assertGreater(len(cells), 1 << 14, "no coarser than it must be")
         self.assertEqual(sum(c[3] for c in cells), 4 * 4000 * len(records))
         self.assertEqual(sum(r[2] for a in section["allocations"].values() for r in a["launches"]), 4 * 4000 * len(records))
+
+    def test_very_many_launches(self):
+        """Neighbouring launches of a kernel become one row, with their sums: by launch there is as much as a browser takes, and in sum what
+        memtrace extract has."""
+        n, names, base = 60000, ("a", "b", "c"), 0x10000
+        kinds = [[record(0, STORE, 4, base + 256 * k, (0, 0, 0)), record(0, LOAD, 4, base + 4, (0, 0, 0)), record(1, LOAD, 8, base + 256 * k, (1, 0, 0))] for k in range(3)]
+        order = [(i * i + i // 7) % 3 for i in range(n)]
+        events = [{"ev": "launch", "seq": 10 + i, "kernel": names[k], "traced": True, "records": 3, "stream": 0, "begin_ns": 100 * i, "end_ns": 100 * i + 7,
+                   "grid": [2, 1, 1], "block": [1, 1, 1], "file": "/x/a.cu", "line": 5} for i, k in enumerate(order)]
+        t = self.file("t", trace([(names[k], kinds[k]) for k in order]))
+        self.file("t.meta", companion(events, None, {"records_written": 3 * n, "records_counted": 3 * n}))
+        page, comm = self.data(t), json.loads(self.run_("mt-extract", "-s", "more", t).stdout)
+        found, count = rows(page["launches"]), {name: order.count(k) for k, name in enumerate(names)}
+        self.assertLessEqual(len(found), 1 << 15)
+        self.assertGreater(len(found), 1 << 13, "no coarser than it must be")
+        self.assertEqual([r["superstep"] for r in found], sorted({r["superstep"] for r in found}))
+        for k, name in enumerate(names):
+            of = [r for r in found if page["kernels"][r["kernel"]] == name]
+            self.assertEqual([sum(r[key] for r in of) for key in ("count", "load", "store", "records", "busy", "ctas")], [count[name] * m for m in (1, 12, 4, 3, 7, 2)])
+            self.assertTrue(all(order[r["superstep"]] == k for r in of))
+            for section, parts in (("reuse", lambda v: [v["uses"], v["CTA"]["lines"], v["device"]["cold"], v["CTA"]["histogram"].get("0", 0)]),
+                                   ("sharing", lambda v: [x[key] for a in v["allocations"].values() for x in a.values() for key in ("lines", "accesses")])):
+                whole, short = comm[section]["kernels"][name].values(), page[section]["kernels"][name]
+                self.assertEqual([sum(x) for x in zip(*map(parts, short.values()))], [sum(x) for x in zip(*map(parts, whole))], (section, name))
+                self.assertEqual({int(step) for step in short}, {r["superstep"] for r in of}, (section, name))
+        self.assertNotIn("kernels", page["placement"])
 
     def test_deep_json(self):
         """A file that nobody's memtrace extract wrote nests as deep as it likes."""

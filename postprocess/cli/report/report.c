@@ -16,6 +16,7 @@
 #include "output/json/comm_json.h"
 #include "output/text/table.h"
 #include "output/results/summary.h"
+#include "page/fold.h"
 #include "page/report.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
@@ -396,9 +397,7 @@ static void copy_value(struct mt_json *j, const char *key, json_t *v, int depth)
     switch (depth > DEEPEST ? JSON_NULL : json_typeof(v)) {
     case JSON_OBJECT:
         mt_json_object(j, key, 1);
-        json_object_foreach(v, member, below) if (strcmp(member, "assignment") !=
-                                                  0) /* placement has a line per CTA instance */
-            copy_value(j, member, below, depth + 1);
+        json_object_foreach(v, member, below) copy_value(j, member, below, depth + 1);
         mt_json_end(j);
         break;
     case JSON_ARRAY:
@@ -431,6 +430,10 @@ static int copy_members(void *arg, struct mt_json *j)
     for (size_t i = 0; i < n + MT_LOCALITY_SECTIONS; i++) {
         const char *name = i < n ? names[i] : mt_locality_names[i - n];
         json_t *v = json_object_get(arg, name);
+        if (v && i == n + MT_LOCALITY_PLACEMENT) { /* pages have no placement of each launch and CTA */
+            (void)json_object_del(v, "assignment");
+            (void)json_object_del(v, "kernels");
+        }
         if (v)
             copy_value(j, name, v, 0);
     }
@@ -499,7 +502,7 @@ static void report_from_free(struct mt_report_from *f)
 
 /* Limits of the stride graphs, which keep the page small for traces of any size; the page says what is
  * omitted. */
-enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
+enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14 };
 
 static const struct mt_command command = {
     .of = MT_OF_REPORT,
@@ -711,6 +714,21 @@ static int start_analyses(struct make *m)
     return 0;
 }
 
+/* Makes rows of neighbouring launches, if there are very many. Returns an exit code. */
+static int report_fold(struct make *m)
+{
+    size_t n = m->report.launches.n;
+    if (mt_fold_launches(&m->report) != 0)
+        return mt_cli_fail("no memory for the report");
+    mt_fold_reuse(&m->report, &m->p.more.more.reuse);
+    mt_fold_sharing(&m->report, &m->p.more.more.sharing);
+    if (m->report.launches.n < n)
+        mt_cli_note(
+            "%zu launches are %zu rows of the page, several in each; --launches=A..B shows some in full", n,
+            m->report.launches.n);
+    return 0;
+}
+
 static int from_traces(struct make *m)
 {
     m->p.inputs.threads = m->p.threads;
@@ -729,8 +747,8 @@ static int from_traces(struct make *m)
         code = mt_cli_fail("no memory for the report");
     if (!m->p.options.host)
         mt_filter_explain(&m->p.filter, m->p.comm->nlaunches, m->report.launches.n);
-    if (m->report.launches.n > MANY_LAUNCHES)
-        mt_cli_say("%zu launches make a large page; --launches shows a part of them", m->report.launches.n);
+    if (code == 0)
+        code = report_fold(m);
     return code ? code : input;
 }
 

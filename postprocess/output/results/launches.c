@@ -919,7 +919,7 @@ static void placement_launch(struct mt_json *j, const struct mt_placement *p,
     placement_write_distinct(j, p->distinct_known ? l->distinct : NULL);
 }
 
-int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int with_assignment)
+int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int by_launch)
 {
     const struct mt_placement *p = r->placement;
     const struct mt_comm *c = r->comm;
@@ -932,7 +932,7 @@ int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int wi
     if (p->ran_known)
         mt_json_u64(j, "ran", p->ran);
     placement_policies(j, p);
-    for (int assignment = 0; assignment <= !!with_assignment; assignment++) {
+    for (int assignment = 0; by_launch && assignment < 2; assignment++) {
         const char *kernel = NULL;
         char step[64];
         mt_json_object(j, assignment ? "assignment" : "kernels", 0);

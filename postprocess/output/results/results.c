@@ -479,13 +479,13 @@ static const struct {
 #undef MT_ANALYSIS
 };
 
-int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int assignment)
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int by_launch)
 {
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
         if (mt_locality_has(r->locality, (enum mt_locality_section)i))
             rc = results[i].json(j, r);
-    return rc || !(r->chosen >> MT_LOCALITY_PLACEMENT & 1) ? rc : mt_placement_write(j, r, assignment);
+    return rc || !(r->chosen >> MT_LOCALITY_PLACEMENT & 1) ? rc : mt_placement_write(j, r, by_launch);
 }
 
 int mt_results_text(FILE *f, const struct mt_comm_result *r, size_t rows, const struct mt_onchip *shared)

@@ -42,10 +42,10 @@ const char *mt_coalescing_remark(const struct mt_comm_result *r);
  * whose rows are in the same objects. Returns 0, or -1 without memory. */
 int mt_relation_json(struct mt_json *j, const struct mt_comm_result *r, enum mt_relation_number number,
                      enum mt_relation_number beside, unsigned open);
-/* Writes the chosen sections, which are finished, as members of the open object. `assignment`: placement
- * lists the device of each CTA. */
-int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int assignment);
-int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int assignment);
+/* Writes the chosen sections, which are finished, as members of the open object. `by_launch`: placement
+ * has each launch, and the device of each CTA. */
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r, int by_launch);
+int mt_placement_write(struct mt_json *j, const struct mt_comm_result *r, int by_launch);
 /* Writes, for a sampled trace, estimates of the data volumes of all CTAs; nothing for other traces. */
 int mt_estimates_write(struct mt_json *j, const struct mt_comm_result *r);
 /* Calls `say` with each caveat for the figures of shared memory. */

@@ -87,11 +87,12 @@ const senderKinds = [[(v) => v.sameLaunch, data.options.strict], [(v) => v.commL
 const communicationWords = document.getElementById("communication").textContent;
 
 const kernelNames = data.kernels;
-const allLaunches = rowsOf(data.launches).map((l) => Object.assign(l, {known: l.stream !== null,
+const allLaunches = rowsOf(data.launches).map((l) => Object.assign(l, {known: l.stream !== null, ns: l.stream === null ? null : l.busy,
   grid: l.stream === null ? null : [l.gridX, l.gridY, l.gridZ], block: l.stream === null ? null : [l.blockX, l.blockY, l.blockZ]}));
 const launches = allLaunches.filter((l) => l.superstep !== null), untracedLaunches = allLaunches.filter((l) => l.superstep === null);
 // With filters, texts about the whole run say so.
-const filtered = data.from_json ? data.options.kernels !== null || data.options.supersteps !== null : launches.length < data.totals.launches;
+const launchCount = d3.sum(launches, (l) => l.count); // a row may be of several launches
+const filtered = data.from_json ? data.options.kernels !== null || data.options.supersteps !== null : launchCount < data.totals.launches;
 const ofRun = filtered ? " of the run" : "";
 
 const axisNames = axisWords(unpackWhole(data.axis));

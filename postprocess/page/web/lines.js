@@ -42,7 +42,7 @@ function lineIndex() {
     return colon < 1 ? null : of(name.slice(0, colon), +name.slice(colon + 1)); // "?" is not a line
   };
   for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
-  for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches++;
+  for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches += l.count;
   for (const name in hotLines || {}) {
     const v = volumeSum(hotLines[name]), at = named(name);
     if (!at) continue;

@@ -53,6 +53,7 @@ function limits() {
   if (o.kernels !== null) out.push(say("Only kernels whose name matches ", "Only programs whose name matches ") + o.kernels + " are shown.");
   if (o.supersteps !== null) out.push(say("Only launches ", "Only runs ") + o.supersteps + " are shown.");
   if (filtered) out.push(say("Figures marked “of the run” include launches that are not shown. So do the tables of sites, allocations and copies, and copies, ranges and untraced launches in the timeline.", "Figures marked “of the run” include runs that are not shown. So do the tables of sites, allocations and copies, and copies, ranges and untraced runs in the timeline."));
+  if (launchCount > launches.length) out.push("The " + count(launchCount) + " launches are shown as " + count(launches.length) + " rows, each of neighbouring launches of a kernel, under the number of the first one (--launches=A..B shows a part of them one by one).");
   if (o["same-cta"] === "local") out.push(say("CTAs with the same id in all launches are one CTA (--same-cta=local): bytes that it wrote itself are not communication.", "Threads with the same id in all runs are one thread (--same-cta=local): bytes that it wrote itself are not communication."));
   if (o.strict) out.push(say("Bytes written and read in the same launch are left out (--strict).", "Bytes written and read in the same run are left out (--strict)."));
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
@@ -74,7 +75,7 @@ function drawOverview(section) {
   section.append(el("div", {class: "facts"}, ...facts.map(([k, v]) => el("span", {}, k, el("b", {title: v}, v)))));
   const timed = launches.filter((l) => l.known && l.end > l.begin);
   const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
-  const tiles = ofThreads ? [countTile("threads", t.ctas, "with accesses", "ctas"), recordsTile()] : [countTile("launches", launches.length, (filtered && data.totals.launches ? "of " + count(data.totals.launches) + " of the run; " : "") + many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
+  const tiles = ofThreads ? [countTile("threads", t.ctas, "with accesses", "ctas"), recordsTile()] : [countTile("launches", launchCount, (filtered && data.totals.launches ? "of " + count(data.totals.launches) + " of the run; " : "") + many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
     countTile(say("CTA instances", "threads"), t.ctas, "with accesses; " + many(axisNames.length, say("CTA id", "thread id")), "ctas"),
     recordsTile()];
   if (data.has.data)

@@ -82,11 +82,11 @@ function kernelRows() {
   const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, sameLaunch: 0, sameCta: 0, ns: 0, timed: false, library: null}));
   for (const l of launches) {
     const r = rows[l.kernel];
-    r.launches++;
+    r.launches += l.count;
     r.ctas += l.ctas;
     for (const k of volumeKeys) r[k] += l[k];
     r.library = r.library || l.library;
-    if (l.known) { r.ns += l.end - l.begin; r.timed = true; }
+    if (l.known) { r.ns += l.ns; r.timed = true; }
   }
   for (const r of rows) if (!r.timed) r.ns = null;
   return rows.filter((r) => r.launches);
@@ -136,8 +136,8 @@ function tableList() {
   const list = [];
   if (!ofThreads) list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
     numberColumn(say("CTA instances", "threads"), "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
-  if (!ofThreads) list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
-    launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...failedColumn(), ...libraryColumn(), numberColumn("stream", "stream"),
+  if (!ofThreads) list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel]}, l)), [
+    launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...(launchCount > launches.length ? [numberColumn("launches", "count")] : []), ...failedColumn(), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
     {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), csv: (r) => dimText(r.block), num: true},
     ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),

@@ -13,7 +13,7 @@ function exactBytes(n) { return n < 1024 ? count(n) + " B" : count(n) + " B (" +
 
 // Shortens numbers that would not fit a small place: [268, "million"].
 function countParts(n) {
-  const [scale, word] = n < 1e7 ? [1, ""] : n < 1e9 ? [1e6, "million"] : n < 1e12 ? [1e9, "billion"] : [1e12, "trillion"];
+  const [scale, word] = n < 1e6 ? [1, ""] : n < 1e9 ? [1e6, "million"] : n < 1e12 ? [1e9, "billion"] : [1e12, "trillion"];
   return [scale === 1 ? count(n) : (n / scale).toPrecision(4).replace(/\.?0+$/, ""), word];
 }
 

@@ -42,7 +42,7 @@ const copyMarks = [{kinds: ["h2d"], lane: "to device", up: false, colour: "load"
   {kinds: ["d2d", "h2h", "set", "new"], lane: "other copies", up: false, colour: "muted", words: "other copies and fills"}];
 const timelineColumns = [textColumn("what", "what"), textColumn("name", "name", true), launchColumn("superstep"), numberColumn("stream", "stream"), numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), numberColumn("bytes", "bytes")];
 function timelineRows() {
-  const row = (l) => ({what: "launch" + (l.superstep === null ? ", not traced" : "") + (l.status ? ", failed" : ""), name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.known ? l.end - l.begin : null, bytes: l.load + l.store});
+  const row = (l) => ({what: "launch" + (l.superstep === null ? ", not traced" : "") + (l.status ? ", failed" : ""), name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.ns, bytes: l.load + l.store});
   return launches.concat(untracedLaunches).map(row).concat(copies.map((c) => ({what: "copy " + c.kind, name: "", superstep: null, stream: null, begin: c.begin, ns: null, bytes: c.bytes})),
     ranges.map((r) => ({what: "range", name: r.name, superstep: null, stream: null, begin: r.begin, ns: r.end - r.begin, bytes: null})));
 }
@@ -64,10 +64,10 @@ function communicationLines(v, told) {
 }
 function failedWords(l) { return "failed with error " + l.status; }
 function launchLines(l) {
-  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : say("launch ", "run ") + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
+  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : say("launch ", "run ") + l.superstep + (l.count > 1 ? " and " + many(l.count - 1, "later one", "later ones") + " of this kernel" : "") + ", stream " + (l.stream === null ? "not known" : l.stream),
     l.status ? failedWords(l) : null,
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
-    l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", started at " + duration(l.begin) : null,
+    l.known && l.ns ? "took " + duration(l.ns) + (l.count > 1 ? " in sum" : "") + ", started at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
     ...l.superstep === null ? [] : communicationLines(l, data.has.senders),
     l.file ? say("launched at ", "started at ") + place(l.file, l.line) : null];
