@@ -293,30 +293,43 @@ int mt_check_on, mt_check_all;
 
 /* Last entry of the table found by this worker. */
 struct known {
-    uint64_t base, bytes, generation;
+    struct mt_cpu_memory m;
+    uint64_t generation;
     int device; /* device that it is for */
 };
 static _Thread_local struct known known[CACHED];
 static _Thread_local unsigned next_known;
 
-static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
+/* Returns whether the launch may touch the bytes, which are part of the memory. */
+static int check_inside(const struct mt_cpu_launch *launch, uint64_t address, uint64_t bytes,
+                        const struct mt_cpu_memory *m)
 {
-    return address - k->base < k->bytes && bytes <= k->bytes - (address - k->base);
+    return address - m->base < m->bytes && bytes <= m->bytes - (address - m->base) &&
+           (MT_LIKELY(!m->path) || (launch->after && launch->after[m->path - 1] < m->n));
 }
 
-static int is_allocated(int device, uint64_t address, uint64_t bytes, uint32_t type)
+/* Returns whether they are part of memory that this worker has found before. */
+static int check_is_known(const struct mt_cpu_launch *launch, uint64_t address, uint64_t bytes)
 {
     uint64_t generation = atomic_load_explicit(mt_cpu_settings.check.generation, memory_order_acquire);
-    struct known k = {.generation = generation, .device = device};
     for (int i = 0; i < CACHED; i++)
-        if (known[i].generation == generation && known[i].device == device &&
-            check_inside(address, bytes, &known[i]))
+        if (known[i].generation == generation && known[i].device == launch->device &&
+            check_inside(launch, address, bytes, &known[i].m))
             return 1;
-    if (!mt_cpu_settings.check.find(device, address, &k.base, &k.bytes) &&
-        !(type == MT_LOAD && mt_image_literal(address, &k.base, &k.bytes)))
+    return 0;
+}
+
+static int is_allocated(const struct mt_cpu_launch *launch, uint64_t address, uint64_t bytes, uint32_t type)
+{
+    uint64_t generation = atomic_load_explicit(mt_cpu_settings.check.generation, memory_order_acquire);
+    struct known k = {.generation = generation, .device = launch->device};
+    if (check_is_known(launch, address, bytes))
+        return 1;
+    if (!mt_cpu_settings.check.find(launch->device, address, &k.m) &&
+        !(type == MT_LOAD && mt_image_literal(address, &k.m.base, &k.m.bytes)))
         return 0;
     known[next_known++ % CACHED] = k;
-    return check_inside(address, bytes, &k);
+    return check_inside(launch, address, bytes, &k.m);
 }
 
 static void bad_tell(struct mt_cpu_bad *bad)
@@ -466,7 +479,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
         code = MT_ERR_MISALIGNED;
     else if (mt_check_all && !object_check(run, site < head->nsites ? sites[site].object : 0, &bad))
         code = MT_ERR_ADDRESS;
-    else if (!space && !is_allocated(run->launch->device, address, bad.bytes, bad.type))
+    else if (!space && !is_allocated(run->launch, address, bad.bytes, bad.type))
         code = MT_ERR_ADDRESS;
     if (MT_LIKELY(!code))
         return 0;
@@ -510,17 +523,6 @@ static _Thread_local struct {
     uint32_t site;
 } last;
 
-/* Returns whether bytes low .. end - 1 are of an allocation that this worker has found before. */
-static int check_is_known(int device, uint64_t low, uint64_t end)
-{
-    uint64_t generation = atomic_load_explicit(mt_cpu_settings.check.generation, memory_order_acquire);
-    for (int i = 0; i < CACHED; i++)
-        if (known[i].generation == generation && known[i].device == device &&
-            check_inside(low, end - low, &known[i]))
-            return 1;
-    return 0;
-}
-
 /* Returns whether all lanes' accesses are good, if that shows at once: they are aligned, and lie in one
  * variable or one allocation that is known already. */
 static int check_whole(const struct mt_pool_launch *run, const struct mt_image *image,
@@ -545,11 +547,11 @@ static int check_whole(const struct mt_pool_launch *run, const struct mt_image *
         return 0;
     if (!o || (o->space == MT_OBJECT_GLOBAL && !o->address))
         return meta >> 28 >= MT_CHECK_CONSTANT ||
-               (!space && check_is_known(run->launch->device, low, high + bytes));
+               (!space && check_is_known(run->launch, low, high + bytes - low));
     begin = object_base(image, o);
     size = o->dynamic ? mt_cpu_tls.dyn_shared : o->bytes;
     return low >= begin && high - begin <= size && bytes <= size - (high - begin) &&
-           (space || check_is_known(run->launch->device, low, high + bytes));
+           (space || check_is_known(run->launch, low, high + bytes - low));
 }
 
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,

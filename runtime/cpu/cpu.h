@@ -73,6 +73,13 @@ struct mt_cpu_bad {
     int64_t object_at;
 };
 
+/* Memory that kernels may touch, but for (path > 0) launches that come after operation n of that path. */
+struct mt_cpu_memory {
+    uint64_t base, bytes;
+    int path;
+    uint32_t n;
+};
+
 /* Check of each recorded access (MEMTRACE_CHECK=1). */
 struct mt_cpu_checker {
     /* A counter that changes at each allocation and free, and when one device gets access to another's
@@ -80,7 +87,7 @@ struct mt_cpu_checker {
     const _Atomic uint64_t *generation;
     /* Finds the memory around `address` that kernels of the device may touch. Returns 1, or 0 if they may
      * not. Called from worker threads. NULL: no check. */
-    int (*find)(int device, uint64_t address, uint64_t *base, uint64_t *bytes);
+    int (*find)(int device, uint64_t address, struct mt_cpu_memory *out);
     /* Reports a bad access. Called from worker threads. */
     void (*report)(const struct mt_cpu_bad *bad);
     /* Handles the end of a launch with findings. Returns the number of bad accesses. */
@@ -137,6 +144,7 @@ struct mt_cpu_launch {
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* CTAs to trace, which must outlive the launch; NULL: all */
     const void *user;               /* the caller's own data, for the checker */
+    const uint32_t *after;          /* by path - 1: operations that come before it; NULL: all */
     /* Called once by a worker thread after mt_cpu_start, when the launch has ended and its results are
      * set; the launch may be freed inside. */
     void (*done)(void *ctx, int status);

@@ -138,6 +138,23 @@ def unwatched(world):
     same("other kinds", said("called", "--kinds=memory"), [])
 
 
+@case("free_places")
+def free_places(world):
+    """Memory that is freed without order is one finding for each use, with the places of use, free and allocation, and no hint, whatever came first."""
+    program, source = built(world, "freed.cu"), os.path.join(HERE, "freed.cu")
+    with open(source, encoding="utf-8") as f:
+        text = f.read().splitlines()
+    for name in "freed_beside", "freed_first", "from_pool", "copied_late":
+        first = next(i for i, line in enumerate(text, 1) if f"static void {name}(" in line)
+        end = next(i for i in range(first, len(text)) if text[i] == "}")
+        free = next(i for i in range(first, end) if "cudaFreeAsync" in text[i - 1] and "right)" not in text[i - 1])
+        made = next(i for i, line in enumerate(text, 1) if "cudaMallocFromPoolAsync" in line) if name == "from_pool" else next(i for i, line in enumerate(text, 1) if "cudaMallocAsync" in line)
+        for _ in range(3):
+            said = check("--kinds=all", program, name, code=1, cwd=HERE)[0]["findings"]
+            same(f"{name}: {said}", {(f["kind"], f["other"].get("line"), f["allocation"].get("line"), f["count"]) for f in said}, {("unordered", free, made, 4000)})
+            same(f"{name}: uses", len(said), 2)
+
+
 @case("pool_leak")
 def pool_leak(world):
     """A piece that its pool does not get back is a leak, and so is a pool without pieces. NVTX's header is no place."""

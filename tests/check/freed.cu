@@ -11,7 +11,7 @@ __global__ void add_all(const int *a, int *to, int n)
 {
     int sum = 0;
     for (int i = threadIdx.x; i < n; i += blockDim.x)
-        sum += a[i];
+        sum += a[i]; // !half_late: uninitialised !freed_before: use-after-free
     atomicAdd(to, sum);
 }
 
@@ -19,6 +19,11 @@ __global__ void add_all(const int *a, int *to, int n)
 __global__ void tell(volatile int *flag)
 {
     *flag = 1;
+}
+__global__ void stay(const volatile int *flag)
+{
+    while (!*flag)
+        ;
 }
 struct Flag {
     int *p;
@@ -138,10 +143,118 @@ again(int right) // memory goes from user to user in one stream; the second user
     get(copy, N * sizeof(int));
 }
 
-static const Fault faults[] = {{"freed_beside", freed_beside},
-                               {"used_before", used_before},
-                               {"filled_before", filled_before},
-                               {"again", again}};
+static void freed_first(int right) // the free has been reached before the use is even queued
+{
+    Two s;
+    Flag late;
+    Buffer<int> sum(1);
+    cudaDeviceSynchronize();
+    int *p = memory(s.a);
+    s.order(s.a, s.b);
+    if (!right)
+        cudaFreeAsync(p, s.b);
+    late.wait(s.b);
+    write_all<<<1, 128, 0, s.a>>>(p, N);    // !freed_first: unordered
+    add_all<<<1, 128, 0, s.a>>>(p, sum, N); // !freed_first: unordered
+    s.order(s.a, s.b);
+    if (right)
+        cudaFreeAsync(p, s.b);
+    result(sum);
+}
+static void
+half_late(int right) // one use comes before the free, one after it; that one reads what nothing wrote
+{
+    Two s;
+    Flag late;
+    Buffer<int> sum(1);
+    cudaDeviceSynchronize();
+    int *p = memory(s.a), *q = memory(s.a);
+    s.order(s.a, s.b);
+    write_all<<<1, 128, 0, s.a>>>(p, N / 2);
+    s.order(s.a, s.b);
+    if (!right)
+        cudaFreeAsync(p, s.b);
+    late.wait(s.b);
+    if (right)
+        write_all<<<1, 128, 0, s.a>>>(p, N);
+    write_all<<<1, 128, 0, s.a>>>(q, N);
+    add_all<<<1, 128, 0, s.a>>>(p, sum, N); // !half_late: unordered
+    add_all<<<1, 128, 0, s.a>>>(q, sum, N);
+    if (right)
+        cudaFreeAsync(p, s.a);
+    cudaFreeAsync(q, s.a);
+    result(sum);
+}
+static void copied_late(int right) // a fill and a copy, called before the free and run after it
+{
+    Two s;
+    Flag late, go;
+    Buffer<int> copy;
+    cudaDeviceSynchronize();
+    int *p = memory(s.a);
+    s.order(s.a, s.b);
+    stay<<<1, 1, 0, s.a>>>(go.p);
+    cudaMemsetAsync(p, 1, N * sizeof(int), s.a);                              // !copied_late: unordered
+    cudaMemcpyAsync(copy, p, N * sizeof(int), cudaMemcpyDeviceToDevice, s.a); // !copied_late: unordered
+    if (!right)
+        cudaFreeAsync(p, s.b);
+    late.wait(s.b);
+    *(volatile int *)go.p = 1;
+    if (right)
+        s.order(s.a, s.b), cudaFreeAsync(p, s.b);
+    cudaDeviceSynchronize();
+    get(copy, N * sizeof(int));
+}
+static void from_pool(int right) // of a pool of the program
+{
+    Two s;
+    Flag late;
+    Buffer<int> sum(1);
+    cudaMemPool_t pool;
+    cudaMemPoolProps props = {};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    cudaMemPoolCreate(&pool, &props);
+    cudaDeviceSynchronize();
+    int *p = nullptr;
+    cudaMallocFromPoolAsync((void **)&p, N * sizeof(int), pool, s.a);
+    s.order(s.a, s.b);
+    if (!right)
+        cudaFreeAsync(p, s.b);
+    late.wait(s.b);
+    write_all<<<1, 128, 0, s.a>>>(p, N);    // !from_pool: unordered
+    add_all<<<1, 128, 0, s.a>>>(p, sum, N); // !from_pool: unordered
+    if (right) {
+        s.order(s.a, s.b);
+        cudaFreeAsync(p, s.b);
+    }
+    result(sum);
+    cudaMemPoolDestroy(pool);
+}
+static void freed_before(int right) // in the same stream, or the host has waited: that is no chance
+{
+    Two s;
+    Buffer<int> sum(1);
+    int *p = memory(s.a), *q = memory(s.b);
+    cudaDeviceSynchronize();
+    write_all<<<1, 128, 0, s.a>>>(p, N);
+    write_all<<<1, 128, 0, s.b>>>(q, N);
+    add_all<<<1, 128, 0, s.b>>>(q, sum, N);
+    cudaStreamSynchronize(s.b);
+    if (!right)
+        cudaFreeAsync(p, s.a), cudaFreeAsync(q, s.b);
+    cudaStreamSynchronize(s.b);
+    add_all<<<1, 128, 0, s.a>>>(p, sum, N);
+    add_all<<<1, 128, 0, s.a>>>(q, sum, N);
+    if (right)
+        cudaFreeAsync(p, s.a), cudaFreeAsync(q, s.a);
+    result(sum);
+}
+
+static const Fault faults[] = {
+    {"freed_beside", freed_beside}, {"freed_first", freed_first},     {"half_late", half_late},
+    {"copied_late", copied_late},   {"from_pool", from_pool},         {"freed_before", freed_before},
+    {"used_before", used_before},   {"filled_before", filled_before}, {"again", again}};
 
 int main(int argc, char **argv)
 {

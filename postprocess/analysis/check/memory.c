@@ -639,6 +639,36 @@ static int unordered_collect(struct mt_check_unordered *u, const struct mt_compa
     return 0;
 }
 
+static const struct mt_order_event *unordered_find(const struct mt_check_unordered *u, uint64_t op)
+{
+    size_t at = MT_FIRST(i, u->nops, u->by_op[i]->op >= op);
+    return op && at < u->nops && u->by_op[at]->op == op ? u->by_op[at] : NULL;
+}
+
+static int unordered_by_life(const void *x, const void *y)
+{
+    const struct mt_unordered_life *a = x, *b = y;
+    return (a->order->n > b->order->n) - (a->order->n < b->order->n);
+}
+
+static int unordered_lives(struct mt_check_unordered *u, const struct mt_companion *c)
+{
+    size_t room[MT_UNORDERED_STREAMS] = {0};
+    for (size_t i = 0; i < c->nordereds; i++) {
+        const struct mt_order_event *e = unordered_find(u, c->ordereds[i].op);
+        size_t s = e ? e->stream : 0;
+        if (!e)
+            continue;
+        if (mt_grow(&u->lives[s], &room[s], u->nlives[s] + 1, sizeof *u->lives[s]) != 0)
+            return -1;
+        u->lives[s][u->nlives[s]++] = (struct mt_unordered_life){&c->ordereds[i], e};
+    }
+    for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
+        if (u->nlives[i])
+            qsort(u->lives[i], u->nlives[i], sizeof *u->lives[i], unordered_by_life);
+    return 0;
+}
+
 /* Functions return 0, or -1 without memory. */
 static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *s,
                                 struct mt_findings *findings, struct mt_buffers *buffers)
@@ -657,13 +687,7 @@ static int check_unordered_init(struct mt_check_unordered *u, struct mt_source *
             qsort(u->orders[i], u->norders[i], sizeof(void *), unordered_by_n);
     if (u->nops)
         qsort(u->by_op, u->nops, sizeof(void *), unordered_by_op);
-    return 0;
-}
-
-static const struct mt_order_event *unordered_find(const struct mt_check_unordered *u, uint64_t op)
-{
-    size_t at = MT_FIRST(i, u->nops, u->by_op[i]->op >= op);
-    return op && at < u->nops && u->by_op[at]->op == op ? u->by_op[at] : NULL;
+    return c ? unordered_lives(u, c) : 0;
 }
 
 /* Returns how many operations of that stream precede the operation. */
@@ -723,6 +747,55 @@ static void unordered_sweep(struct mt_check_unordered *u)
     u->nopen = n;
 }
 
+/* Returns the allocation of this id, or NULL. */
+static const struct mt_alloc_event *unordered_alloc(const struct mt_check_unordered *u, uint64_t id)
+{
+    const struct mt_buffers *b = u->buffers;
+    size_t at = MT_FIRST(i, b->nallocs, b->allocs[i].id >= id);
+    return at < b->nallocs && b->allocs[at].id == id ? &b->allocs[at] : NULL;
+}
+
+/* Returns the first life of the stream that does not come before the operation, for a loop until the last one
+ * that does not come after it. */
+static const struct mt_unordered_life *unordered_first(const struct mt_check_unordered *u,
+                                                       const struct mt_unordered_op *o, uint64_t stream)
+{
+    uint64_t after = unordered_after(o->order, stream);
+    return u->lives[stream] + MT_FIRST(i, u->nlives[stream], u->lives[stream][i].order->n > after);
+}
+
+static int unordered_is_life(const struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                             uint64_t stream, const struct mt_unordered_life *l)
+{
+    return l < u->lives[stream] + u->nlives[stream] && l->order->n <= o->until[stream];
+}
+
+/* Lists memory whose free was reached before the operation, without an order between the two. */
+static int unordered_late(struct mt_check_unordered *u, const struct mt_unordered_op *o)
+{
+    for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
+        for (const struct mt_unordered_life *l = unordered_first(u, o, t); unordered_is_life(u, o, t, l);
+             l++) {
+            const struct mt_alloc_event *a =
+                l->event->freed && l->event->seq < o->seq ? unordered_alloc(u, l->event->id) : NULL;
+            if (!a || a->free_seq > o->seq)
+                continue;
+            if (mt_grow((void *)&u->late, &u->late_room, u->nlate + 1, sizeof *u->late) != 0)
+                return -1;
+            u->late[u->nlate++] = a;
+        }
+    return 0;
+}
+
+/* Returns the allocation that contains the byte for the current operation, or NULL. */
+static const struct mt_alloc_event *unordered_holds(struct mt_check_unordered *u, uint64_t address)
+{
+    const struct mt_alloc_event *a = mt_buffers_find(u->buffers, address);
+    for (size_t i = 0; i < u->nlate && !a; i++)
+        a = address - u->late[i]->base < u->late[i]->bytes ? u->late[i] : NULL;
+    return a;
+}
+
 /* Begins an operation, if anything can run concurrently. */
 static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_event *e, const char *kernel,
                            struct mt_finding_side by, uint64_t step, uint64_t seq)
@@ -741,7 +814,7 @@ static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_e
         u->done[e->stream] = e->n;
     if (any && u->pages < MOST_PAGES) {
         u->now = o;
-        return 0;
+        return unordered_late(u, o);
     }
     u->left_out += (uint64_t)any;
     free(o);
@@ -866,7 +939,7 @@ static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordere
                            .other = b->by,
                            .count = m.bytes,
                            .launches = 1,
-                           .alloc = m.bytes ? mt_buffers_find(u->buffers, m.first) : NULL};
+                           .alloc = m.bytes ? unordered_holds(u, m.first) : NULL};
     f.here.op = ops[m.here];
     f.other.op = ops[m.other];
     return m.bytes ? mt_findings_add(u->findings, &f) : 0;
@@ -896,27 +969,21 @@ static uint64_t unordered_within(const struct mt_unordered_op *o, const struct m
     return m->bytes;
 }
 
-/* Returns the allocation of this id, or NULL. */
-static const struct mt_alloc_event *unordered_alloc(const struct mt_companion *c, uint64_t id)
-{
-    size_t at = MT_FIRST(i, c->nallocs, c->allocs[i].id >= id);
-    return at < c->nallocs && c->allocs[at].id == id ? &c->allocs[at] : NULL;
-}
-
 /* Returns 1 if the operation and the event may change places. */
 static int unordered_swaps(const struct mt_order_event *o, const struct mt_order_event *e)
 {
     return o->stream != e->stream && !unordered_precedes(e, o) && !unordered_precedes(o, e);
 }
 
+/* The address of memory that was freed in time may belong to other memory. */
 static int unordered_memory(struct mt_check_unordered *u, const struct mt_unordered_op *o,
-                            const struct mt_ordered_event *e)
+                            const struct mt_unordered_life *l)
 {
     struct meeting m = {0};
-    const struct mt_order_event *at = unordered_find(u, e->op);
-    const struct mt_alloc_event *a = unordered_alloc(u->companion, e->id);
-    if (!at || !a || a->seq > o->seq || o->seq >= a->free_seq || !unordered_swaps(o->order, at) ||
-        !unordered_within(o, a, &m))
+    const struct mt_ordered_event *e = l->event;
+    const struct mt_alloc_event *a = unordered_alloc(u, e->id);
+    if (!a || a->seq > o->seq || !unordered_swaps(o->order, l->order) || !unordered_within(o, a, &m) ||
+        unordered_holds(u, m.first) != a)
         return 0;
     struct mt_finding f = {.kind = MT_FINDING_OF_UNORDERED,
                            .kernel = o->kernel,
@@ -925,7 +992,8 @@ static int unordered_memory(struct mt_check_unordered *u, const struct mt_unorde
                            .other = {.file = e->freed ? e->file : a->file,
                                      .line = e->freed ? e->line : a->line,
                                      .at = e->freed ? e->at : a->at,
-                                     .callers = e->freed ? e->callers : a->callers},
+                                     .callers = e->freed ? e->callers : a->callers,
+                                     .op = e->freed ? "free" : "allocation"},
                            .count = m.bytes,
                            .launches = 1,
                            .alloc = a};
@@ -936,8 +1004,10 @@ static int unordered_memory(struct mt_check_unordered *u, const struct mt_unorde
 static int unordered_memories(struct mt_check_unordered *u, const struct mt_unordered_op *o)
 {
     int rc = 0;
-    for (size_t i = 0; u->companion && i < u->companion->nordereds && rc == 0; i++)
-        rc = unordered_memory(u, o, &u->companion->ordereds[i]);
+    for (uint64_t t = 0; t < MT_UNORDERED_STREAMS; t++)
+        for (const struct mt_unordered_life *l = unordered_first(u, o, t);
+             rc == 0 && unordered_is_life(u, o, t, l); l++)
+            rc = unordered_memory(u, o, l);
     return rc;
 }
 
@@ -958,6 +1028,7 @@ static int unordered_end(struct mt_check_unordered *u)
     }
     if (o)
         u->open[u->nopen++] = o;
+    u->nlate = 0;
     unordered_sweep(u);
     return rc;
 }
@@ -1115,7 +1186,8 @@ static void check_unordered_free(struct mt_check_unordered *u)
     for (size_t i = 0; i < u->nopen; i++)
         unordered_drop(u, u->open[i]);
     for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
-        free((void *)u->orders[i]);
+        free((void *)u->orders[i]), free(u->lives[i]);
+    free((void *)u->late);
     free((void *)u->by_op);
     free((void *)u->open);
     memset(u, 0, sizeof *u);
@@ -1325,15 +1397,21 @@ static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_
                             struct mt_check_block **block, uint64_t *offset)
 {
     const struct mt_buffer_stretch *s = mt_buffers_stretch(&m->buffers, address);
+    const struct mt_alloc_event *in = s->in;
     uint64_t left = s->last - address;
-    struct mt_check_block *b = s->in ? &m->blocks[s->in - m->allocs] : NULL;
+    for (size_t i = 0; i < m->unordered.nlate && !in; i++) {
+        const struct mt_alloc_event *late = m->unordered.late[i];
+        in = address - late->base < late->bytes ? late : NULL;
+        left = written_least(left, late->base - address + (in ? late->bytes : 0) - 1);
+    }
+    struct mt_check_block *b = in ? &m->blocks[in - m->allocs] : NULL;
     if (b && !b->judged)
-        b->judged = memory_is_judged(s->in) ? 2 : 1;
+        b->judged = memory_is_judged(in) ? 2 : 1;
     *block = NULL;
     if (b && b->judged == 2) {
         *block = b;
-        *offset = address - s->in->base;
-        if (!b->written.page && !b->written.all && memory_make(m, b, s->in->bytes) != 0)
+        *offset = address - in->base;
+        if (!b->written.page && !b->written.all && memory_make(m, b, in->bytes) != 0)
             return 0;
     }
     return left < n - 1 ? left + 1 : n;

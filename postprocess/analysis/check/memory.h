@@ -112,12 +112,23 @@ struct mt_unordered_op {
     struct mt_pairmap at; /* map from page number to index in pages */
 };
 
+/* Memory that comes or goes in the order of a stream. */
+struct mt_unordered_life {
+    const struct mt_ordered_event *event;
+    const struct mt_order_event *order;
+};
+
 struct mt_check_unordered {
     struct mt_findings *findings; /* list of findings, owned by the caller */
     struct mt_buffers *buffers;   /* owned by the caller; at the current launch or copy */
     const struct mt_order_event **orders[MT_UNORDERED_STREAMS]; /* by stream and n */
     size_t norders[MT_UNORDERED_STREAMS];
-    const struct mt_companion *companion; /* of the events; NULL: none */
+    const struct mt_companion *companion;                  /* of the events; NULL: none */
+    struct mt_unordered_life *lives[MT_UNORDERED_STREAMS]; /* by stream and n */
+    size_t nlives[MT_UNORDERED_STREAMS];
+    /* Memory whose free was reached, but does not come before the current operation. */
+    const struct mt_alloc_event **late;
+    size_t nlate, late_room;
     const struct mt_order_event **by_op;
     size_t nops;
     uint64_t done[MT_UNORDERED_STREAMS]; /* by stream: number of the latest operation processed */

@@ -95,7 +95,9 @@ struct mt_block {
     int condemned;                           /* set while a free is queued in a stream */
     int pooled;                              /* set once a pool was announced in it */
     const struct mt_host_site *site, *freed; /* sites of the calls that allocated and freed it, or NULL */
-    struct mt_block *next;                   /* private to heap.c */
+    int freed_path;                          /* as in mt_heap_free_condemned */
+    uint32_t freed_n;
+    struct mt_block *next; /* private to heap.c */
 };
 
 /* Allocates `bytes` > 0 of fresh memory, aligned to 512. Returns NULL if the device's memory is exhausted. */
@@ -106,9 +108,10 @@ int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, 
  * is no such block. */
 int mt_heap_free(void *base, unsigned kinds);
 /* Frees a block in two steps: after the first, no other call can free it; kernels may use it until the
- * second. */
+ * second. path, n: operation that frees it, of streams/stream.h; path 0: not known. Under MEMTRACE_CHECK
+ * kernels to which it is not ordered may use it even later. */
 int mt_heap_condemn(void *base, unsigned kinds);
-int mt_heap_free_condemned(void *base);
+int mt_heap_free_condemned(void *base, int path, uint32_t n);
 /* Moves the block that begins at `base` onto a shared file and fills *file with its descriptor (owned by the
  * heap), the block's place in it, and a unique serial number. Returns 0, EINVAL if no device memory begins
  * there, ENOTSUP if the program has closed the descriptor, or another errno value. */

@@ -242,7 +242,7 @@ static struct mt_block *begins_at(const void *base, unsigned kinds)
     return kinds & 1u << b->kind ? b : NULL;
 }
 
-static int heap_free_block(void *base, unsigned kinds, int condemned)
+static int heap_free_block(void *base, unsigned kinds, int condemned, int path, uint32_t n)
 {
     struct mt_range r;
     pthread_rwlock_rdlock(&life);
@@ -252,18 +252,21 @@ static int heap_free_block(void *base, unsigned kinds, int condemned)
     if (!ok || !mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
         return 0;
     mt_heap_generation++;
-    heap_drop(r.data);
+    struct mt_block *taken = r.data;
+    taken->freed_path = path;
+    taken->freed_n = n;
+    heap_drop(taken);
     return 1;
 }
 
 int mt_heap_free(void *base, unsigned kinds)
 {
-    return heap_free_block(base, kinds, 0);
+    return heap_free_block(base, kinds, 0, 0, 0);
 }
 
-int mt_heap_free_condemned(void *base)
+int mt_heap_free_condemned(void *base, int path, uint32_t n)
 {
-    return heap_free_block(base, ~0u, 1);
+    return heap_free_block(base, ~0u, 1, path, n);
 }
 
 int mt_heap_condemn(void *base, unsigned kinds)
@@ -1048,32 +1051,41 @@ static void check_device_heap(const struct mt_range *freed)
     mt_heap_generation++;
 }
 
-static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
+/* Finds memory whose free has been reached in a stream. A launch that does not come after it may use it:
+ * which of the two came first is chance, and `memtrace check` finds the use (`unordered`). */
+static int check_find_late(uint64_t address, struct mt_cpu_memory *out)
+{
+    struct mt_block b;
+    if (!heap_find_freed(address, &b) || !b.freed_path)
+        return 0;
+    *out = (struct mt_cpu_memory){b.base, b.bytes, b.freed_path, b.freed_n};
+    return 1;
+}
+
+static int check_find(int device, uint64_t address, struct mt_cpu_memory *out)
 {
     struct mt_block b;
     struct mt_range r;
     uint64_t reach = mt_heap_reach((const void *)(uintptr_t)address, device, &b);
     if (reach) {
-        *base = b.base;
-        *bytes = address - b.base + reach;
-        return mt_heap_reaches(device, &b) && region_find(address, base, bytes);
+        *out = (struct mt_cpu_memory){.base = b.base, .bytes = address - b.base + reach};
+        return mt_heap_reaches(device, &b) && region_find(address, &out->base, &out->bytes);
     }
     if (!mt_ranges_find(&device_heap_blocks, address, &r))
-        return 0;
-    *base = r.base;
-    *bytes = r.bytes;
+        return check_find_late(address, out);
+    *out = (struct mt_cpu_memory){.base = r.base, .bytes = r.bytes};
     return 1;
 }
 
 /* Without MEMTRACE_CHECK only other devices' memory is forbidden. */
-static int check_find_peers(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
+static int check_find_peers(int device, uint64_t address, struct mt_cpu_memory *out)
 {
     struct mt_block below, above;
     if (mt_heap_find((const void *)(uintptr_t)address, &below))
-        return check_find(device, address, base, bytes);
+        return check_find(device, address, out);
     heap_around(address, &below, &above);
-    *base = below.bytes ? below.base + below.bytes : 0;
-    *bytes = (above.bytes ? above.base : UINT64_MAX) - *base;
+    *out = (struct mt_cpu_memory){.base = below.bytes ? below.base + below.bytes : 0};
+    out->bytes = (above.bytes ? above.base : UINT64_MAX) - out->base;
     return 1;
 }
 

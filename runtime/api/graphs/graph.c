@@ -2223,7 +2223,7 @@ static enum cudaGraphNodeType graph_type_of(const struct mt_op *op)
         [MT_OP_FILL] = cudaGraphNodeTypeMemset,        [MT_OP_HOST] = cudaGraphNodeTypeHost,
         [MT_OP_RECORD] = cudaGraphNodeTypeEventRecord, [MT_OP_WAIT] = cudaGraphNodeTypeWaitEvent,
         [MT_OP_LIBRARY] = cudaGraphNodeTypeEmpty, /* its parameters cannot be queried */
-        [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
+        [MT_OP_FREE] = cudaGraphNodeTypeEmpty,         [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
     };
     return types[op->kind];
 }
@@ -2274,7 +2274,7 @@ static cudaError_t capture_graph_free(struct mt_stream *s, void *p)
             n = capture_graph_append(s, cudaGraphNodeTypeMemFree, NULL);
         if (n) {
             n->freed = p;
-            n->site = mt_host_site_take();
+            n->site = mt_host_site_taken;
             from->memory->freed = 1;
         }
         e = n ? cudaSuccess : from ? cudaErrorInvalidValue : cudaErrorNotSupported;

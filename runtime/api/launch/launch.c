@@ -485,6 +485,7 @@ static int launch_start(struct mt_op *op)
     l->args[l->f->kernel->nparams] = &l->context;
     l->run.args = l->args;
     l->run.user = &l->line;
+    l->run.after = op->clock ? op->clock->n : NULL;
     l->run.done = launch_done;
     l->run.done_ctx = l;
     if (l->trace) {

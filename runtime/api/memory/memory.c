@@ -230,7 +230,9 @@ static int free_now(struct mt_op *op)
     struct mt_block b;
     mt_event_ordered(mt_object_id(p), 1, op->site);
     struct mt_object *o = mt_object_take(p);
-    int found = mt_heap_find(p, &b), freed = mt_heap_free_condemned(p);
+    int found = mt_heap_find(p, &b),
+        freed =
+            mt_heap_free_condemned(p, op->clock ? op->path : 0, op->clock ? op->clock->n[op->path - 1] : 0);
     mt_object_done(o, freed);
     if (found && freed)
         pool_freed(b.flags, b.bytes);
@@ -260,11 +262,11 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
     }
     if (of_graph)
         return of_graph > 0 ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
-    struct free_op *f = mt_op_new(sizeof *f, MT_OP_OTHER, free_now);
+    struct free_op *f = mt_op_new(sizeof *f, MT_OP_FREE, free_now);
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
     f->op.always = 1;
-    f->op.site = mt_host_site_take();
+    f->op.site = mt_host_site_taken;
     f->p = p;
     if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* already being freed */
         mt_op_free(&f->op);
@@ -975,7 +977,7 @@ static cudaError_t free_after_all(void *p, unsigned kinds)
     }
     memory_wait(p);
     int found = mt_heap_find(p, &b);
-    mt_heap_free_condemned(p);
+    mt_heap_free_condemned(p, 0, 0);
     if (found && b.kind == MT_HEAP_DEVICE)
         pool_freed(b.flags, b.bytes);
     if (found && b.kind == MT_HEAP_MANAGED)

@@ -377,8 +377,22 @@ static void order_write(uint64_t op, const struct mt_clock *clock, const struct 
     });
 }
 
+/* Keeps and logs the order of an operation that is put into a queue, as in order_write. */
+static void order_log(struct mt_op *op, const struct mt_clock *clock, const struct mt_clock *before,
+                      int number)
+{
+    int keeps = op->kind == MT_OP_KERNEL || op->kind == MT_OP_FREE || op->kind == MT_OP_HOST;
+    op->path = number;
+    if (keeps && (op->clock = malloc(sizeof *op->clock)))
+        *op->clock = *clock;
+    if (op->reaches)
+        order_mark(op->reaches, clock);
+    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
+        order_write(op->number, clock, before, number);
+}
+
 /* Logs everything before `op`, which has a ticket, when it is put into the stream. */
-static void order_submit(struct mt_stream *s, const struct mt_op *op)
+static void order_submit(struct mt_stream *s, struct mt_op *op)
 {
     if (!order_is_on())
         return;
@@ -389,12 +403,7 @@ static void order_submit(struct mt_stream *s, const struct mt_op *op)
     if (!(s->flags & cudaStreamNonBlocking))
         mt_order_join(&blocking[s->device], &s->clock);
     mt_order_join(&all[s->device], &s->clock);
-    if (op->reaches)
-        order_mark(op->reaches, &s->clock);
-    if (op->kind == MT_OP_HOST)
-        ((struct mt_hostfn_op *)op)->before = s->clock;
-    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op->number, &s->clock, NULL, s->order);
+    order_log(op, &s->clock, NULL, s->order);
 }
 
 /* ---- paths of graphs ---- */
@@ -494,12 +503,7 @@ static void order_submit_node(struct mt_stream *s, struct mt_op *op)
         mt_order_join(&blocking[s->device], &o->clock);
     if (!o->before)
         mt_order_join(&all[s->device], &o->clock);
-    if (op->reaches)
-        order_mark(op->reaches, &o->clock);
-    if (op->kind == MT_OP_HOST)
-        ((struct mt_hostfn_op *)op)->before = o->clock;
-    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
-        order_write(op->number, &o->clock, o->before, o->path);
+    order_log(op, &o->clock, o->before, o->path);
 }
 
 /* Notes that the host has waited for all of the stream. */
@@ -688,6 +692,7 @@ void mt_op_free(struct mt_op *op)
     if (op) {
         mt_mark_release(op->after);
         mt_mark_release(op->reaches);
+        free(op->clock);
     }
     free(op);
 }
@@ -751,8 +756,8 @@ static void leave_active(struct mt_stream *s)
 static void take_first(struct mt_stream *s)
 {
     struct mt_mark *mark = s->first->reaches;
-    if (s->first->kind == MT_OP_HOST)
-        mt_order_join(&told, &((struct mt_hostfn_op *)s->first)->before);
+    if (s->first->kind == MT_OP_HOST && s->first->clock)
+        mt_order_join(&told, s->first->clock);
     s->first = s->first->next;
     s->done++;
     s->running = 0;

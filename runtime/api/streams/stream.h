@@ -112,6 +112,7 @@ enum mt_op_kind {
     MT_OP_RECORD,
     MT_OP_WAIT,
     MT_OP_LIBRARY,
+    MT_OP_FREE,
     MT_OP_OTHER
 };
 enum { MT_OP_DONE, MT_OP_PENDING };
@@ -138,6 +139,10 @@ struct mt_op {
     /* References; may be NULL. */
     struct mt_mark *after;   /* mark that must be reached before it begins */
     struct mt_mark *reaches; /* mark reached when it ends */
+    /* Of what comes before it, and of itself, with its number n[path - 1]: of a kernel, a free and a host
+     * function while it is queued; NULL: order is not recorded. */
+    struct mt_clock *clock;
+    int path;
     const struct mt_host_site *site;
     struct mt_node_order
         *order; /* its place in a graph's launch, while it is queued; NULL: that of the stream */
@@ -215,7 +220,6 @@ struct mt_hostfn_op {
     cudaStream_t handle;
     void *data;
     struct mt_hostfn_op *behind; /* next in this queue; op.next belongs to the stream */
-    struct mt_clock before;      /* what comes before it, and itself */
 };
 /* Makes an operation that calls fn(data), or callback(stream, error so far, data). Returns NULL if out of
  * memory. */
