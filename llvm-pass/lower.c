@@ -90,6 +90,7 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_turn",
                                          "__mt_warp_matrix",
                                          "__mt_warp_each",
+                                         "mtb_addresses",
                                          "mtb_load_rows",
                                          "mtb_store_same",
                                          "mtb_store_rows"};

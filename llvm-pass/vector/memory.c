@@ -170,6 +170,8 @@ static LLVMValueRef memory_addresses(struct vec *v, const struct access *a)
 {
     if (v->bad_for == a->inst && a->at.kind == VEC_LANES && vec_keep_spilled(v, v->recorded, v->recorder))
         return v->recorded;
+    if (a->at.kind == VEC_ROWS)
+        return vec_spill_addresses(v, &a->at, LLVMTypeOf(a->pointer));
     return vec_spill(v, vec_lanes(v, a->pointer));
 }
 

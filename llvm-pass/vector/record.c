@@ -189,10 +189,9 @@ static LLVMValueRef record_even(struct vec *v, LLVMValueRef call, int generic, L
     return record_append(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 5);
 }
 
-static LLVMValueRef record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef pointers)
+static LLVMValueRef record_lanes(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
 {
-    LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
-    v->recorded = vec_spill(v, LLVMBuildPtrToInt(v->b, pointers, wide, ""));
+    v->recorded = vec_spill_addresses(v, at, LLVMTypeOf(LLVMGetOperand(call, 0)));
     LLVMValueRef args[] = {v->recorded, record_mask(v), record_of(v, call, 1), record_warp(v)};
     return record_append(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 4);
 }
@@ -216,7 +215,7 @@ static LLVMValueRef record_rows(struct vec *v, LLVMValueRef call, int generic, c
     if (condition) {
         LLVMBuildCondBr(v->b, condition, way[0], way[1]);
         LLVMPositionBuilderAtEnd(v->b, way[1]);
-        bad[1] = record_lanes(v, call, generic, vec_lanes(v, LLVMGetOperand(call, 0)));
+        bad[1] = record_lanes(v, call, generic, at);
         LLVMBuildBr(v->b, way[2]);
         LLVMPositionBuilderAtEnd(v->b, way[0]);
     }
@@ -272,7 +271,7 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     else if (at.kind == VEC_ROWS)
         v->bad = record_rows(v, call, generic, &at);
     else
-        v->bad = record_lanes(v, call, generic, at.part[0]);
+        v->bad = record_lanes(v, call, generic, &at);
     LLVMValueRef p = LLVMGetOperand(call, each), local = each ? LLVMGetOperand(call, 5) : NULL;
     int any = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
     if (local && !LLVMIsPoison(local))

@@ -425,6 +425,56 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
     return pointer ? LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "") : LLVMBuildAdd(v->b, base, steps, "");
 }
 
+#define VALUE_WRITES_ARGUMENTS 2 /* llvm::MemoryEffects: stores to the arguments' memory, and no other */
+
+static LLVMValueRef value_number64(struct vec *v, uint64_t n)
+{
+    return LLVMConstInt(v->l->i64, n, 0);
+}
+
+/* Returns the arguments of mtb_addresses from the third on: how addresses differ from a row's first one. */
+static void value_rise_arguments(struct vec *v, const struct vec_rep *r, unsigned row, LLVMValueRef *args)
+{
+    LLVMValueRef first = value_number64(v, 0);
+    int64_t step = 0, scale = 0;
+    unsigned how = 64;
+    if (r->source) {
+        struct vec_value *x = &v->value[r->source - 1];
+        struct vec_rep wide = vec_get_row(v, x->from);
+        first = wide.part[row];
+        step = wide.stride;
+        scale = r->scale;
+        how = LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(x->from, 0))) |
+              (unsigned)(vec_extension(v, x->from) == LLVMSExt) << 8;
+    }
+    args[0] = first;
+    args[1] = value_number64(v, (uint64_t)step);
+    args[2] = value_number64(v, (uint64_t)scale);
+    args[3] = value_number64(v, (uint64_t)(r->stride - scale * step));
+    args[4] = vec_number(v, how);
+}
+
+LLVMValueRef vec_spill_addresses(struct vec *v, const struct vec_rep *r, LLVMTypeRef pointer)
+{
+    LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH), type;
+    if (r->kind != VEC_ROWS)
+        return vec_spill(v, LLVMBuildPtrToInt(v->b, vec_rep_lanes(v, r, pointer), wide, ""));
+    LLVMValueRef f = mt_builtin(v->l, "mtb_addresses", &type), slot = vec_result_slot(v, v->l->i64);
+    for (unsigned row = 0; row < v->rows; row++) {
+        LLVMValueRef at = value_number64(v, (uint64_t)row * v->group), args[8];
+        args[0] = LLVMBuildGEP2(v->b, v->l->i64, slot, &at, 1, "");
+        args[1] = vec_number(v, v->group);
+        args[2] = LLVMBuildPtrToInt(v->b, r->part[row], v->l->i64, "");
+        value_rise_arguments(v, r, row, &args[3]);
+        LLVMValueRef call = mt_build_call(v->l, f, args, 8);
+        LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
+                                 LLVMCreateEnumAttribute(v->context,
+                                                         LLVMGetEnumAttributeKindForName("memory", 6),
+                                                         VALUE_WRITES_ARGUMENTS));
+    }
+    return slot;
+}
+
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value)
 {
     struct vec_rep r = vec_get(v, value);

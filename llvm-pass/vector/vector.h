@@ -298,6 +298,9 @@ void vec_groups_begin(struct vec *v, struct vec_groups *g, LLVMValueRef value, L
 LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef lanes);
 /* Stores the lanes of a value consecutively; vec_lane_of loads lane i. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
+/* The same of the addresses that a pointer has, as i64, by a call if they are rows: far less code than
+ * vectors where it is seldom reached. */
+LLVMValueRef vec_spill_addresses(struct vec *v, const struct vec_rep *r, LLVMTypeRef pointer);
 /* Keeps them for the current instruction. Returns 0 if the memory has other lanes by now. */
 int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user);
 LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type); /* for its lanes; not i1 */

@@ -240,6 +240,20 @@ static MT_INLINE uint64_t gather_at(uint64_t base, uint64_t base1, int64_t strid
     return i < LANES / 2 ? base + i * (uint64_t)stride : base1 + (i - LANES / 2) * (uint64_t)stride;
 }
 
+/* Stores the addresses of n lanes: those of a row whose first one is `base`, where lane i adds i * rest, and
+ * `scale` times as much as the number first + i * step has risen in a narrower type (how: its bits, and 256
+ * if it is signed), in which it may have wrapped. */
+MT_BUILTIN MT_KEPT void mtb_addresses(uint64_t *to, uint32_t n, uint64_t base, uint64_t first, int64_t step,
+                                      int64_t scale, int64_t rest, uint32_t how)
+{
+    uint32_t up = 64 - (how & 255);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t number = (first + i * (uint64_t)step) << up;
+        number = how & 256 ? (uint64_t)((int64_t)number >> up) : number >> up;
+        to[i] = base + (number - first) * (uint64_t)scale + i * (uint64_t)rest;
+    }
+}
+
 /* Loads some lanes of two rows of 16. Not time-critical: used for accesses of which some are bad. */
 MT_BUILTIN MT_KEPT void mtb_load_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t mask,
                                       uint32_t size, char *to)
