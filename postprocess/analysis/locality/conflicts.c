@@ -276,19 +276,24 @@ static void races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
 {
     const uint64_t end = base + bytes;
     const uint64_t pages = (bytes >> MT_CELLS_BITS) + 2;
+    struct mt_cells_page *p = NULL;
     if (end <= base)
         return;
     lines_new(x, base, end);
     if (!x->cells.count)
         return;
     for (uint64_t at = base, n; at < end && pages < (uint64_t)1 << 32; at += n) {
-        struct mt_cells_page *p = mt_cells_find(&x->cells, at >> MT_CELLS_BITS);
-        n = MT_CELLS_PAGE - (at & (MT_CELLS_PAGE - 1));
+        const uint64_t in = at & (MT_CELLS_PAGE - 1);
+        if (at == base || !in)
+            p = mt_cells_find(&x->cells, at >> MT_CELLS_BITS);
+        n = p ? MT_CELLS_PIECE - (at & (MT_CELLS_PIECE - 1)) : MT_CELLS_PAGE - in;
         n = n < end - at ? n : end - at;
-        if (p && ((at | n) & ((1u << p->shift) - 1)) && mt_cells_refine(p) != 0)
+        if (!p || !p->cell[in >> MT_CELLS_PIECE_BITS])
+            continue;
+        const struct mt_cells_span c = mt_cells_at(&x->cells, at, n);
+        if (!c.page)
             return;
-        if (p)
-            memset(p->cell + ((at & (MT_CELLS_PAGE - 1)) >> p->shift), 0, (n >> p->shift) * sizeof *p->cell);
+        memset(c.cell, 0, (n >> c.shift) * sizeof *c.cell);
     }
 }
 
@@ -403,17 +408,16 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint32_
     if (!mine)
         return -1;
     for (uint64_t at = 0, n; at < size; at += n) {
-        struct mt_cells_page *p = mt_cells_at(&x->cells, address + at, size - at, &n);
-        if (!p)
+        const struct mt_cells_span c = mt_cells_at(&x->cells, address + at, size - at);
+        if (!c.page)
             return -1;
-        uint64_t *c = p->cell + (((address + at) & (MT_CELLS_PAGE - 1)) >> p->shift);
-        for (uint64_t i = 0; i < n >> p->shift; i++) {
-            const uint64_t where = address + at + (i << p->shift), cell = c[i];
-            if (races_pair(x, (uint32_t)(cell >> 32), thread, side, runtime, where, 1ull << p->shift) != 0 ||
-                (stores &&
-                 races_pair(x, (uint32_t)cell, thread, side, runtime, where, 1ull << p->shift) != 0))
+        n = c.n;
+        for (uint64_t i = 0; i < n >> c.shift; i++) {
+            const uint64_t where = address + at + (i << c.shift), cell = c.cell[i];
+            if (races_pair(x, (uint32_t)(cell >> 32), thread, side, runtime, where, 1ull << c.shift) != 0 ||
+                (stores && races_pair(x, (uint32_t)cell, thread, side, runtime, where, 1ull << c.shift) != 0))
                 return -1;
-            c[i] = stores ? mine << 32 : (cell & ~(uint64_t)UINT32_MAX) | mine;
+            c.cell[i] = stores ? mine << 32 : (cell & ~(uint64_t)UINT32_MAX) | mine;
         }
     }
     return 0;
@@ -720,18 +724,17 @@ static uint64_t conflicts_step(struct state *s, uint64_t cell)
 static int conflicts_touch(struct state *s, const struct mt_piece *piece)
 {
     for (uint64_t at = 0, n; at < piece->bytes; at += n) {
-        const uint64_t address = piece->address + at;
-        struct mt_cells_page *p = mt_cells_at(&s->cells, address, piece->bytes - at, &n);
-        if (!p)
+        const struct mt_cells_span c = mt_cells_at(&s->cells, piece->address + at, piece->bytes - at);
+        if (!c.page)
             return -1;
-        uint64_t *c = p->cell + ((address & (MT_CELLS_PAGE - 1)) >> p->shift);
-        for (uint64_t i = 0; i < n >> p->shift; i++) {
-            if (c[i] != s->from || !s->to) {
-                s->from = c[i];
-                if (!(s->to = conflicts_step(s, c[i])))
+        n = c.n;
+        for (uint64_t i = 0; i < n >> c.shift; i++) {
+            if (c.cell[i] != s->from || !s->to) {
+                s->from = c.cell[i];
+                if (!(s->to = conflicts_step(s, c.cell[i])))
                     return -1;
             }
-            c[i] = s->to;
+            c.cell[i] = s->to;
         }
     }
     return 0;
@@ -834,28 +837,28 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
     return 0;
 }
 
-/* Counts the words of the equal cells first .. end - 1 of a page, except one that is counted already. */
-static uint64_t close_words(const struct mt_cells_page *page, size_t first, size_t end)
+/* Counts the words of the equal cells first .. end - 1 of a piece, except one that is counted already. */
+static uint64_t close_words(const struct mt_cells_span *c, size_t first, size_t end)
 {
-    const size_t word = first << page->shift >> MT_CELLS_WORD;
-    uint64_t words = (((end << page->shift) - 1) >> MT_CELLS_WORD) - word + 1;
-    for (size_t i = word << MT_CELLS_WORD >> page->shift; i < first; i++)
-        if (page->cell[i] == page->cell[first])
+    const size_t word = first << c->shift >> MT_CELLS_WORD;
+    uint64_t words = (((end << c->shift) - 1) >> MT_CELLS_WORD) - word + 1;
+    for (size_t i = word << MT_CELLS_WORD >> c->shift; i < first; i++)
+        if (c->cell[i] == c->cell[first])
             return words - 1;
     return words;
 }
 
-/* Adds the races of a page; equal cells are counted together. Cells with one side race if two CTAs stored. */
-static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
-                      const struct mt_cells_page *page, struct where *where)
+/* Adds the races of a piece at `address`; equal cells are counted together. Cells with one side race if two
+ * CTAs stored. */
+static int close_piece(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
+                       const struct mt_cells_span *c, uint64_t address, struct where *where)
 {
-    const size_t cells = MT_CELLS_PAGE >> page->shift;
+    const size_t cells = MT_CELLS_PIECE >> c->shift;
     for (size_t i = 0, end; i < cells; i = end) {
-        const uint64_t cell = page->cell[i];
-        for (end = i + 1; end < cells && page->cell[end] == cell;)
+        const uint64_t cell = c->cell[i];
+        for (end = i + 1; end < cells && c->cell[end] == cell;)
             end++;
-        const struct where here = {(end - i) << page->shift, close_words(page, i, end),
-                                   (page->number << MT_CELLS_BITS) + (i << page->shift)};
+        const struct where here = {(end - i) << c->shift, close_words(c, i, end), address + (i << c->shift)};
         if (cell & LISTED) {
             struct where *w = &where[(uint32_t)cell];
             w->address = w->bytes ? w->address : here.address;
@@ -871,6 +874,19 @@ static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const st
         }
     }
     return 0;
+}
+
+static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
+                      struct mt_cells_page *page, struct where *where)
+{
+    int rc = 0;
+    for (unsigned k = 0; k < MT_CELLS_PIECES && rc == 0; k++) {
+        const struct mt_cells_span c = {page, page->cell[k], MT_CELLS_PIECE, mt_cells_shift(page, k)};
+        if (c.cell)
+            rc = close_piece(x, pairs, s, &c,
+                             (page->number << MT_CELLS_BITS) + ((uint64_t)k << MT_CELLS_PIECE_BITS), where);
+    }
+    return rc;
 }
 
 static int conflicts_close_launch(void *arg, struct mt_launch_window_state *w)
@@ -910,25 +926,36 @@ static uint64_t conflicts_joined(struct state *s, uint64_t cell, const struct st
     return cell;
 }
 
-static int conflicts_merge_page(struct state *a, const struct state *b, const struct mt_cells_page *page)
+static int conflicts_merge_piece(struct state *a, const struct state *b, struct mt_cells_page *p,
+                                 const struct mt_cells_page *page, unsigned k)
 {
     uint64_t was = 0, with = 0, now = 0;
-    struct mt_cells_page *p = mt_cells_page(&a->cells, page->number);
-    if (!p || (!page->shift && mt_cells_refine(p) != 0))
+    if (mt_cells_piece(&a->cells, p, k, page->fine >> k & 1) != 0)
         return -1;
-    for (size_t i = 0; i < (size_t)MT_CELLS_PAGE >> p->shift; i++) {
-        const uint64_t cell = page->cell[i << p->shift >> page->shift];
+    const unsigned shift = mt_cells_shift(p, k), from = mt_cells_shift(page, k);
+    for (size_t i = 0; i < (size_t)MT_CELLS_PIECE >> shift; i++) {
+        const uint64_t cell = page->cell[k][i << shift >> from];
         if (!cell)
             continue;
-        if (!now || p->cell[i] != was || cell != with) {
-            was = p->cell[i];
+        if (!now || p->cell[k][i] != was || cell != with) {
+            was = p->cell[k][i];
             with = cell;
             if (!(now = conflicts_joined(a, was, b, with)))
                 return -1;
         }
-        p->cell[i] = now;
+        p->cell[k][i] = now;
     }
     return 0;
+}
+
+static int conflicts_merge_page(struct state *a, const struct state *b, const struct mt_cells_page *page)
+{
+    struct mt_cells_page *p = mt_cells_page(&a->cells, page->number);
+    int rc = p ? 0 : -1;
+    for (unsigned k = 0; k < MT_CELLS_PIECES && rc == 0; k++)
+        if (page->cell[k])
+            rc = conflicts_merge_piece(a, b, p, page, k);
+    return rc;
 }
 
 static int conflicts_merge_launch(void *arg, struct mt_launch_window_state *into,

@@ -54,22 +54,31 @@ void mt_parcel_kernel(struct mt_parcel *p, const char *kernel)
         mt_parcel_u64(p, *superstep);
 }
 
+static void parcel_piece(struct mt_parcel *p, const uint64_t *cell, uint32_t cells)
+{
+    for (uint32_t k = 0, n; k < cells; k += n) {
+        for (n = 1; k + n < cells && cell[k + n] == cell[k]; n++)
+            ;
+        mt_parcel_u64(p, n);
+        mt_parcel_u64(p, cell[k]);
+    }
+}
+
 /* Packs cells, equal neighbours as one. */
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
 {
     mt_parcel_u64(p, c->count);
     for (size_t i = 0; i < c->count; i++) {
         const struct mt_cells_page *page = c->pages[i];
-        const uint32_t cells = MT_CELLS_PAGE >> page->shift;
+        uint64_t there = 0;
+        for (unsigned k = 0; k < MT_CELLS_PIECES; k++)
+            there |= (uint64_t)(page->cell[k] != NULL) << k;
         mt_parcel_u64(p, page->number);
-        mt_parcel_u64(p, page->shift);
+        mt_parcel_u64(p, there << 32 | page->fine);
         mt_parcel_bytes(p, page->counts, c->counts * sizeof *page->counts);
-        for (uint32_t k = 0, n; k < cells; k += n) {
-            for (n = 1; k + n < cells && page->cell[k + n] == page->cell[k]; n++)
-                ;
-            mt_parcel_u64(p, n);
-            mt_parcel_u64(p, page->cell[k]);
-        }
+        for (unsigned k = 0; k < MT_CELLS_PIECES; k++)
+            if (page->cell[k])
+                parcel_piece(p, page->cell[k], MT_CELLS_PIECE >> mt_cells_shift(page, k));
     }
 }
 
@@ -134,20 +143,30 @@ static struct mt_run_launch unpack_launch(struct mt_unpack *u)
     return l;
 }
 
+static void unpack_piece(struct mt_unpack *u, uint64_t *cell, uint64_t cells)
+{
+    for (uint64_t k = 0; k < cells && !u->failed;) {
+        uint64_t length = mt_unpack_u64(u), v = mt_unpack_u64(u);
+        u->failed |= length == 0 || length > cells - k;
+        for (; length && !u->failed; length--)
+            cell[k++] = v;
+    }
+}
+
 void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
 {
-    for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+    for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
         struct mt_cells_page *page = mt_cells_page(c, mt_unpack_u64(u));
-        u->failed |= !page || (mt_unpack_u64(u) == 0 && mt_cells_refine(page) != 0);
-        if (u->failed)
+        const uint64_t pieces = mt_unpack_u64(u);
+        if ((u->failed |= !page))
             return;
-        const uint64_t cells = MT_CELLS_PAGE >> page->shift;
         mt_unpack_bytes(u, page->counts, c->counts * sizeof *page->counts);
-        for (uint64_t k = 0; k < cells && !u->failed;) {
-            uint64_t length = mt_unpack_u64(u), v = mt_unpack_u64(u);
-            u->failed |= length == 0 || length > cells - k;
-            for (; length && !u->failed; length--)
-                page->cell[k++] = v;
+        for (unsigned k = 0; k < MT_CELLS_PIECES && !u->failed; k++) {
+            if (!(pieces >> 32 >> k & 1))
+                continue;
+            u->failed |= mt_cells_piece(c, page, k, pieces >> k & 1) != 0;
+            if (!u->failed)
+                unpack_piece(u, page->cell[k], MT_CELLS_PIECE >> mt_cells_shift(page, k));
         }
     }
 }

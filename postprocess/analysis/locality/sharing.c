@@ -50,11 +50,11 @@ static uint64_t sharing_joined(uint64_t a, uint64_t b)
     return (x == y || !y ? x : !x ? y : MANY) << 1 | ((a | b) & 1);
 }
 
-/* Marks bytes accessed by one CTA, all in one page. */
-static void sharing_touch(struct mt_cells_page *p, uint64_t address, uint64_t n, uint64_t cell)
+/* Marks bytes accessed by one CTA. */
+static void sharing_touch(const struct mt_cells_span *to, uint64_t cell)
 {
-    uint64_t *c = p->cell + ((address & (MT_CELLS_PAGE - 1)) >> p->shift);
-    for (uint64_t i = 0; i < n >> p->shift; i++) { /* no branches: previous owners are unpredictable */
+    uint64_t *c = to->cell;
+    for (uint64_t i = 0; i < to->n >> to->shift; i++) { /* no branches: previous owners are unpredictable */
         const uint64_t touched = 0 - (uint64_t)(c[i] != 0), other = 0 - (uint64_t)((c[i] ^ cell) >> 1 != 0);
         c[i] |= (cell & (~touched | 1)) | (MANY << 1 & touched & other);
     }
@@ -64,19 +64,20 @@ static void sharing_touch(struct mt_cells_page *p, uint64_t address, uint64_t n,
 static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t size, uint64_t times,
                          unsigned bits, uint64_t cell)
 {
-    for (uint64_t at = 0, n; at < piece->bytes; at += n) {
+    for (uint64_t at = 0, line, end; at < piece->bytes; at = end) { /* line by line */
         const uint64_t address = piece->address + at;
-        struct mt_cells_page *p = mt_cells_at(&s->cells, address, piece->bytes - at, &n);
-        if (!p)
-            return -1;
-        sharing_touch(p, address, n, cell);
-        for (uint64_t in = 0, more; in < n; in += more) { /* line by line */
-            const uint64_t byte = (address + in) & (MT_CELLS_PAGE - 1),
-                           left = (1ull << bits) - (byte & ((1ull << bits) - 1));
-            more = n - in < left ? n - in : left;
-            p->counts[byte >> bits] +=
-                piece->accesses == 1 ? times : (at + in + more - 1) / size - (at + in) / size + 1;
+        struct mt_cells_page *page = NULL;
+        line = (1ull << bits) - (address & ((1ull << bits) - 1));
+        end = line < piece->bytes - at ? at + line : piece->bytes;
+        for (uint64_t in = at; in < end;) {
+            const struct mt_cells_span c = mt_cells_at(&s->cells, piece->address + in, end - in);
+            if (!(page = c.page))
+                return -1;
+            sharing_touch(&c, cell);
+            in += c.n;
         }
+        page->counts[(address & (MT_CELLS_PAGE - 1)) >> bits] +=
+            piece->accesses == 1 ? times : (end - 1) / size - at / size + 1;
     }
     return 0;
 }
@@ -86,9 +87,11 @@ static void sharing_soon(const struct state *s, uint64_t address, unsigned bits)
 {
     const struct mt_cells_page *p = mt_cells_find(&s->cells, address >> MT_CELLS_BITS);
     const uint64_t in = address & (MT_CELLS_PAGE - 1);
+    const unsigned piece = (unsigned)(in >> MT_CELLS_PIECE_BITS);
     if (!p)
         return;
-    __builtin_prefetch(&p->cell[in >> p->shift], 1);
+    if (p->cell[piece])
+        __builtin_prefetch(&p->cell[piece][(in & (MT_CELLS_PIECE - 1)) >> mt_cells_shift(p, piece)], 1);
     __builtin_prefetch(&p->counts[in >> bits], 1);
 }
 
@@ -182,12 +185,14 @@ static uint64_t sharing_writers(const uint64_t *c, size_t n)
     return count;
 }
 
-/* Classifies the line at byte `in` of its page. */
-static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const struct mt_cells_page *page,
-                      size_t in, struct top *top)
+/* Classifies a line of n cells at `address`, which has had `accesses`. */
+static int count_kind(struct mt_sharing *x, struct state *s, size_t first,
+                      const struct mt_cells_span *line_cells, uint64_t address, uint64_t accesses,
+                      struct top *top)
 {
-    const uint64_t *c = page->cell + (in >> page->shift);
-    size_t n = (size_t)1 << x->options.line_bits >> page->shift, touched = n;
+    const uint64_t *c = line_cells->cell;
+    const unsigned shift = line_cells->shift;
+    size_t n = line_cells->n >> shift, touched = n;
     uint64_t all = 0, differ = 0;
     int conflict = 0;
     for (size_t i = 0; i < n; i++)
@@ -202,12 +207,11 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     }
     if (!all)
         return 0;
-    const uint64_t address = (page->number << MT_CELLS_BITS) + in;
     enum mt_sharing_kind kind = all >> 1 != MANY ? MT_SHARED_PRIVATE
                                 : !(all & 1)     ? MT_SHARED_READ
                                 : conflict       ? MT_SHARED_TRUE
                                                  : MT_SHARED_FALSE;
-    const struct mt_alloc_event *a = mt_buffers_find(&x->buffers, address + (touched << page->shift));
+    const struct mt_alloc_event *a = mt_buffers_find(&x->buffers, address + (touched << shift));
     struct mt_sharing_line line = {.superstep = s->w.launch.superstep,
                                    .address = address,
                                    .alloc = a ? mt_buffers_place(&x->buffers, a) : MT_SHARING_NO_ALLOC,
@@ -215,7 +219,7 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     struct mt_sharing_cell *cell = sharing_cell_of(x, first, &s->w.launch, line.alloc);
     if (!cell)
         return -1;
-    line.accesses = page->counts[in >> x->options.line_bits];
+    line.accesses = accesses;
     cell->lines[kind]++;
     cell->accesses[kind] += line.accesses;
     if (kind < MT_SHARED_TRUE)
@@ -224,6 +228,29 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
         line.writers = sharing_writers(c, n);
     sharing_offer(&top[kind - MT_SHARED_TRUE], x->options.top, &line);
     return 0;
+}
+
+/* Classifies the line at byte `in` of its page. */
+static int count_line(struct mt_sharing *x, struct state *s, size_t first, struct mt_cells_page *page,
+                      size_t in, struct top *top)
+{
+    const unsigned bits = x->options.line_bits, piece = (unsigned)(in >> MT_CELLS_PIECE_BITS);
+    struct mt_cells_span c = {page, page->cell[piece], 1ull << bits, mt_cells_shift(page, piece)};
+    if (!c.cell)
+        return 0;
+    c.cell += (in & (MT_CELLS_PIECE - 1)) >> c.shift;
+    return count_kind(x, s, first, &c, (page->number << MT_CELLS_BITS) + in, page->counts[in >> bits], top);
+}
+
+/* The same of a line of several pieces. */
+static int count_pieces(struct mt_sharing *x, struct state *s, size_t first, struct mt_cells_page *page,
+                        size_t in, struct top *top)
+{
+    uint64_t cell[MT_CELLS_PAGE];
+    const struct mt_cells_span c = {page, cell, 1ull << x->options.line_bits, 0};
+    mt_cells_bytes(page, in, c.n, cell);
+    return count_kind(x, s, first, &c, (page->number << MT_CELLS_BITS) + in,
+                      page->counts[in >> x->options.line_bits], top);
 }
 
 static int sharing_keep(struct mt_sharing *x, struct top *t)
@@ -250,9 +277,9 @@ static int sharing_close_launch(void *arg, struct mt_launch_window_state *w)
     mt_buffers_launch(&x->buffers, w->launch.seq);
     mt_cells_sort(&s->cells);
     for (size_t p = 0; rc == 0 && p < s->cells.count; p++) {
-        const struct mt_cells_page *page = s->cells.pages[p];
+        struct mt_cells_page *page = s->cells.pages[p];
         for (size_t i = 0; rc == 0 && i < MT_CELLS_PAGE; i += line)
-            rc = count_kind(x, s, first, page, i, top);
+            rc = (line > MT_CELLS_PIECE ? count_pieces : count_line)(x, s, first, page, i, top);
     }
     for (int k = 0; k < 2 && rc == 0; k++) {
         sharing_cut(&top[k], x->options.top);
@@ -280,15 +307,27 @@ static void sharing_renumber(void *arg, uint64_t cta, uint64_t zero, uint64_t nu
         m->failed = 1;
 }
 
+static int sharing_merge_piece(struct mt_cells *into, struct mt_cells_page *p,
+                               const struct mt_cells_page *page, unsigned k, const uint64_t *number)
+{
+    if (mt_cells_piece(into, p, k, page->fine >> k & 1) != 0)
+        return -1;
+    const unsigned shift = mt_cells_shift(p, k), from = mt_cells_shift(page, k);
+    for (size_t i = 0; i < (size_t)MT_CELLS_PIECE >> shift; i++) {
+        uint64_t cell = page->cell[k][i << shift >> from], who = cell >> 1, *to = &p->cell[k][i];
+        *to = sharing_joined(*to, (who == MANY ? MANY : number[who]) << 1 | (cell & 1));
+    }
+    return 0;
+}
+
 static int sharing_merge_page(struct mt_cells *into, const struct mt_cells_page *page, const uint64_t *number)
 {
     struct mt_cells_page *p = mt_cells_page(into, page->number);
-    if (!p || (!page->shift && mt_cells_refine(p) != 0))
+    if (!p)
         return -1;
-    for (size_t i = 0; i < (size_t)MT_CELLS_PAGE >> p->shift; i++) {
-        uint64_t cell = page->cell[i << p->shift >> page->shift], who = cell >> 1;
-        p->cell[i] = sharing_joined(p->cell[i], (who == MANY ? MANY : number[who]) << 1 | (cell & 1));
-    }
+    for (unsigned k = 0; k < MT_CELLS_PIECES; k++)
+        if (page->cell[k] && sharing_merge_piece(into, p, page, k, number) != 0)
+            return -1;
     for (size_t i = 0; i < into->counts; i++)
         p->counts[i] += page->counts[i];
     return 0;
