@@ -667,6 +667,32 @@ def holes(world):
     holds(f"codes {codes}, {noted} notes", set(codes) == {3} and noted == len(codes))
 
 
+@case("much")
+def much(world):
+    """Launches side by side whose memory is too much to compare are counted."""
+    source = world.path("much.cu")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("""
+__global__ void touch(char *p) { p[(blockIdx.x * 256ul + threadIdx.x) * 4096] = 1; }
+int main(int, char **argv)
+{
+    unsigned ctas = 128 * (argv[1][0] - '0');
+    char *p[2];
+    for (int i = 0; i < 2; i++) {
+        cudaStream_t s;
+        cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+        cudaMalloc(&p[i], ctas * 256ul * 4096);
+        touch<<<ctas, 256, 0, s>>>(p[i]);
+    }
+    return cudaDeviceSynchronize();
+}
+""")
+    program = world.compile(source, "-O1", "--mt-spaces=global,shared")
+    for count, told in ("1", 0), ("3", 1):
+        said = run([world.tool("memtrace"), "check", "--kinds=unordered", program, count]).stderr
+        same(f"{count}: {said}", said.count("was not compared completely"), told)
+
+
 @case("output")
 def output(world):
     """No command's output is a file that it reads, by whatever name; the file stays as it was."""

@@ -270,6 +270,7 @@ int mt_findings_take(struct mt_findings *f, const struct mt_findings *from)
     f->unjudged += from->unjudged;
     f->unraced += from->unraced;
     f->holes |= from->holes;
+    f->uncompared += from->uncompared;
     return rc;
 }
 

@@ -71,7 +71,8 @@ struct mt_findings {
     size_t ntexts, text_room;
     struct mt_companion *beside; /* companion file found by mt_findings_beside */
     int holes; /* 1: a part of the trace is lost: no races within launches, and no uninitialised reads */
-    uint64_t unraced;  /* accesses that were not judged for races */
+    uint64_t uncompared; /* launches and copies that were not, or not completely, compared with others */
+    uint64_t unraced;    /* accesses that were not judged for races */
     uint64_t unjudged; /* uninitialised reads: launches after which all memory counts as written, because not
                         * all accesses are recorded */
 };

@@ -816,7 +816,7 @@ static int unordered_begin(struct mt_check_unordered *u, const struct mt_order_e
         u->now = o;
         return unordered_late(u, o);
     }
-    u->left_out += (uint64_t)any;
+    u->findings->uncompared += (uint64_t)any;
     free(o);
     return 0;
 }
@@ -1026,8 +1026,10 @@ static int unordered_end(struct mt_check_unordered *u)
         unordered_drop(u, o);
         return -1;
     }
-    if (o)
+    if (o) {
         u->open[u->nopen++] = o;
+        u->findings->uncompared += u->pages >= MOST_PAGES; /* its last accesses may be missing */
+    }
     u->nlate = 0;
     unordered_sweep(u);
     return rc;
@@ -1165,7 +1167,7 @@ static int check_unordered_copy(struct mt_check_unordered *u, const struct mt_co
             0)
         return -1;
     if (u->now && c->height > UNORDERED_MOST_ROWS) {
-        u->left_out++;
+        u->findings->uncompared++;
         return 0;
     }
     mt_buffers_launch(u->buffers, c->seq);

@@ -135,7 +135,6 @@ struct mt_check_unordered {
     struct mt_unordered_op **open;
     size_t nopen, open_room, pages;      /* pages: total over all open operations */
     struct mt_unordered_op *now;         /* current operation, or NULL: nothing can run concurrently */
-    uint64_t left_out;                   /* operations left out for lack of room */
     size_t touch;                        /* next access of the host */
     uint64_t seen[MT_UNORDERED_STREAMS]; /* by stream: what the host may know from words that kernels access
                                           * by strong accesses */

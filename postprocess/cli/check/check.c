@@ -1002,6 +1002,11 @@ static void check_sum(const struct mt_findings *f, size_t suppressed)
         mt_cli_note("%s not judged for races: shared memory of other CTAs of a cluster, bytes of unknown "
                     "threads, or too much memory at a time",
                     mt_number_many(f->unraced, "access was", "accesses were").text);
+    if (f->uncompared)
+        mt_cli_note(
+            "note: %s not compared completely with those beside them (unordered, host-race): too much "
+            "memory at a time",
+            mt_number_many(f->uncompared, "launch or copy was", "launches and copies were").text);
     if (f->holes)
         mt_cli_note("note: a part of the trace is lost, and what wrote or ordered may be, too: uninitialised "
                     "reads and races within launches were not looked for");
