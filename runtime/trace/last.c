@@ -28,6 +28,7 @@ static struct own *all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static pthread_key_t key;
+static _Atomic pid_t waiting; /* thread that waits for the runtime, or 0 */
 static pid_t emulator[EMULATOR];
 static unsigned nemulator;
 
@@ -110,12 +111,22 @@ static int last_others_sleep(void)
     DIR *d = opendir("/proc/self/task");
     for (const struct dirent *e; d && sleep && (e = readdir(d));) {
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
-        if (thread > 0 && thread != thread_id() && !last_is_ours(thread))
+        if (thread > 0 && thread != thread_id() && thread != waiting && !last_is_ours(thread))
             sleep = left && left-- && last_sleeps(thread);
     }
     if (d)
         closedir(d);
     return d && sleep;
+}
+
+int mt_last_asleep(void)
+{
+    return last_others_sleep();
+}
+
+void mt_last_waits(int on)
+{
+    waiting = on ? thread_id() : 0;
 }
 
 int mt_last_alone(void)

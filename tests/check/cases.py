@@ -73,6 +73,7 @@ add(".branches", "branches.cu")
 add(".freed", "freed.cu")
 add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
+add(".functions", "functions.cu")
 add(".strict", "strict.cu", hints=True, options=("--strict", "--kinds=memory,race,sync"))
 add(".bounds", "bounds.cu", spaces="global,shared,local")
 add(".pools", "pools.cu")
@@ -174,6 +175,8 @@ def lives(world):
     said = [run([program], env={**env, "MEMTRACE_CHECK": on}).stdout for on in ("0", "1")]
     same("output", said[1], said[0])
     holds("the last line", said[1].splitlines()[-1].startswith("at exit"))
+    said = [run([program, "functions"], env={**env, "MEMTRACE_CHECK": on}).stdout for on in ("0", "1")]
+    same("output of host functions", said[1], said[0])
     said = [run([program, "closed"], env={**env, "MEMTRACE_CHECK": on}).stdout.split() for on in ("0", "1")]
     same("without a check", said[0], ["memory:", "rw-", "handler:", "0"])
     same("with it", said[1], ["memory:", "---", "handler:", f"{1 << 30:x}"])

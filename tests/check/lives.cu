@@ -27,9 +27,11 @@ constexpr int N = 1 << 16;
 static char *text, *extra, *hole; // text: written by a kernel that nobody has waited for; hole: no access
 static int ends[2], tally;
 
+static bool within; // a host function, in which no launch is allowed
 static void leave_work()
 {
-    fill<<<1, 128>>>(text, N);
+    if (!within)
+        fill<<<1, 128>>>(text, N);
 }
 static unsigned sum(const char *p, int n)
 {
@@ -286,6 +288,72 @@ static void closed()
     printf("handler: %lx\n", caught & 1ul << (SIGSYS - 1));
 }
 
+// ---- the same in host functions ----
+
+static void first_call(void *)
+{
+    say("write", write(ends[1], text, 100) + read(ends[0], text + 26, 100));
+}
+static void first_thread(void *)
+{
+    pthread_t t;
+    void *r;
+    pthread_create(&t, nullptr, other, text);
+    pthread_join(t, &r);
+    say("thread", (long)r + read(ends[0], extra, 1000));
+}
+static void first_child(void *)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (!pid)
+        _exit(sum(text, N) % 100);
+    waitpid(pid, &status, 0);
+    say("fork", WEXITSTATUS(status));
+}
+static void first_jump(void *)
+{
+    if (!sigsetjmp(back, 1))
+        *hole = 1;
+    say("fault and jump", tally + text[0]);
+}
+static void first_signals(void *) // which another thread gets
+{
+    itimerval often = {{0, 50}, {0, 50}}, never = {};
+    setitimer(ITIMER_REAL, &often, nullptr);
+    for (int i = 0; *(volatile int *)&tally < 300; i++)
+        extra[i % N] = text[i % N];
+    setitimer(ITIMER_REAL, &never, nullptr);
+}
+static void first_long(void *) // the host goes on meanwhile
+{
+    usleep(2500000);
+    say("long", sum(text, N));
+}
+static void all_of(void *)
+{
+    calls();
+    processes();
+    frames();
+}
+static void functions()
+{
+    struct sigaction a = {};
+    a.sa_handler = touch_all;
+    sigaction(SIGALRM, &a, nullptr);
+    handle(SIGSEGV, jump, false);
+    within = true;
+    for (cudaHostFn_t f :
+         {first_call, first_thread, first_child, first_jump, first_signals, first_long, all_of}) {
+        fflush(stdout);
+        tally = 0;
+        cudaLaunchHostFunc(nullptr, f, nullptr);
+        long meanwhile = f == first_long ? sum(text, N) : 0;
+        cudaDeviceSynchronize();
+        say("meanwhile", meanwhile);
+    }
+}
+
 static void last()
 {
     printf("at exit: %u\n", sum(text, N));
@@ -301,6 +369,10 @@ int main(int argc, char **argv)
     leave_work();
     cudaDeviceSynchronize(); // from now on the kernel changes nothing
     leave_work();
+    if (argc > 1 && strcmp(argv[1], "functions") == 0) {
+        functions();
+        return 0;
+    }
     if (argc > 1) { // before anything else: the pages are closed
         strcmp(argv[1], "closed") ? say("first", text[0]) : closed();
         return 0;

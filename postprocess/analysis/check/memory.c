@@ -1011,6 +1011,9 @@ static int unordered_memories(struct mt_check_unordered *u, const struct mt_unor
     return rc;
 }
 
+static int touch_meet(struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                      const struct mt_unordered_op *host);
+
 /* Ends the current operation. */
 static int unordered_end(struct mt_check_unordered *u)
 {
@@ -1021,7 +1024,7 @@ static int unordered_end(struct mt_check_unordered *u)
         rc = unordered_memories(u, o);
     for (size_t i = 0; o && i < u->nopen && rc == 0; i++)
         if (unordered_swaps(o->order, u->open[i]->order))
-            rc = unordered_meet(u, o, u->open[i]);
+            rc = u->open[i]->touch ? touch_meet(u, o, u->open[i]) : unordered_meet(u, o, u->open[i]);
     if (o && (rc != 0 || mt_grow((void *)&u->open, &u->open_room, u->nopen + 1, sizeof *u->open) != 0)) {
         unordered_drop(u, o);
         return -1;
@@ -1103,7 +1106,7 @@ static int touch_race(struct mt_check_unordered *u, const struct mt_unordered_op
     int kind = touch_kind(o, t);
     struct mt_finding f = {
         .kind = MT_FINDING_OF_HOST_RACE,
-        .kernel = "",
+        .kernel = t->function ? "<function>" : "",
         .other_kernel = o->kernel,
         .here = {.file = t->file, .line = t->line, .at = t->at, .callers = t->callers, .op = ops[t->writes]},
         .other = o->by,
@@ -1114,17 +1117,50 @@ static int touch_race(struct mt_check_unordered *u, const struct mt_unordered_op
     return kind < 0 ? 0 : mt_findings_add(u->findings, &f);
 }
 
+/* Compares a launch or copy with an earlier access of a host function that it is not ordered to. The function
+ * may have told it by a word that all of its accesses are done. */
+static int touch_meet(struct mt_check_unordered *u, const struct mt_unordered_op *o,
+                      const struct mt_unordered_op *host)
+{
+    int talks = 0;
+    for (size_t i = 0; i < u->nopen && !talks; i++)
+        talks = u->open[i]->order == host->order && touch_talks(u, o, u->open[i]->touch);
+    return talks ? 0 : touch_race(u, o, host->touch);
+}
+
+/* Keeps an access of a host function for launches and copies that run later. */
+static int touch_keep(struct mt_check_unordered *u, const struct mt_touch_event *t,
+                      const struct mt_order_event *e)
+{
+    struct mt_unordered_op *o;
+    if (unordered_begin(u, e, "", (struct mt_finding_side){0}, 0, t->seq) != 0)
+        return -1;
+    o = u->now;
+    u->now = NULL;
+    u->nlate = 0;
+    if (!o)
+        return 0;
+    o->touch = t;
+    if (mt_grow((void *)&u->open, &u->open_room, u->nopen + 1, sizeof *u->open) != 0) {
+        unordered_drop(u, o);
+        return -1;
+    }
+    u->open[u->nopen++] = o;
+    return 0;
+}
+
 static int touch_check(struct mt_check_unordered *u, const struct mt_touch_event *t)
 {
-    const struct mt_order_event *e = unordered_find(u, t->op);
+    const struct mt_order_event *e = unordered_find(u, t->op),
+                                *at = t->function ? unordered_find(u, t->function) : e;
     int rc = 0;
-    if (!e)
+    if (!e || !at)
         return 0;
     mt_buffers_launch(u->buffers, t->seq);
     for (int turn = !t->blind; turn < 3 && rc == 0; turn++) /* what was seen before; the access; its page */
         for (size_t i = 0; i < u->nopen && rc == 0; i++) {
             const struct mt_order_event *x = u->open[i]->order;
-            if (touch_knows(u, x) || !unordered_swaps(x, e))
+            if (u->open[i]->touch || touch_knows(u, x) || unordered_precedes(x, e) || !unordered_swaps(x, at))
                 continue;
             if (turn == 1)
                 rc = touch_race(u, u->open[i], t);
@@ -1132,7 +1168,7 @@ static int touch_check(struct mt_check_unordered *u, const struct mt_touch_event
                 touch_sees(u, x);
         }
     u->done[e->stream] = e->n > u->done[e->stream] ? e->n : u->done[e->stream];
-    return rc;
+    return rc == 0 && t->function ? touch_keep(u, t, at) : rc;
 }
 
 /* Handles the host's accesses before this sequence number. */

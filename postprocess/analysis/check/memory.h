@@ -96,7 +96,8 @@ struct mt_check_shared {
  * The host is one more stream: its accesses (mt_touch_event) to managed, pinned and registered memory race
  * with launches and copies that it has not waited for. A word that a kernel accesses by atomics or strong
  * accesses of scope `sys` (volatile, too) is one by which the two talk: it does not race, and once
- * the host may have read it, it may know that all of the operation is done. */
+ * the host may have read it, it may know that all of the operation is done. A host function has its place in
+ * its stream or graph, and knows what the host knows. */
 
 enum { MT_UNORDERED_STREAMS = 64 };
 
@@ -105,6 +106,7 @@ struct mt_unordered_op {
     const struct mt_order_event *order;
     const char *kernel; /* "": copy */
     struct mt_finding_side by;
+    const struct mt_touch_event *touch; /* access of a host function that it is, or NULL */
     uint64_t step, seq;
     uint64_t until[MT_UNORDERED_STREAMS]; /* by stream: last operation that may run concurrently */
     struct mt_unordered_page *pages;

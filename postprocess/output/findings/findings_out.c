@@ -753,7 +753,8 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
 
 static void words_host_race(FILE *f, const struct mt_finding *x)
 {
-    fprintf(f, "the host %s ", words_verb(x->here.op));
+    int function = x->kernel && *x->kernel;
+    fprintf(f, "%s %s ", function ? "a host function" : "the host", words_verb(x->here.op));
     if (x->alloc)
         findings_out_words_alloc(f, x->alloc);
     else
@@ -764,7 +765,8 @@ static void words_host_race(FILE *f, const struct mt_finding *x)
         fputs(" of ", f);
         words_place(f, x->other.file, x->other.line, x->other.at);
     }
-    fprintf(f, " %s, and has not waited for that", words_verb(x->other.op));
+    fprintf(f, " %s, and %s", words_verb(x->other.op),
+            function ? "no stream, event or edge of a graph orders the two" : "has not waited for that");
     if (x->count > 1)
         fprintf(f, " (%" PRIu64 " times)", x->count);
 }

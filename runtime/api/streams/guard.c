@@ -91,8 +91,9 @@ struct guard_action { /* struct sigaction of the kernel */
 };
 
 static _Atomic int state;
-static pthread_t owner; /* thread that closed the pages */
-static char selector;   /* read by the kernel at each system call of a thread that is armed */
+static pthread_t owner;             /* thread that closed the pages */
+static char *raised;                /* its selector */
+static _Thread_local char selector; /* read by the kernel at each system call of a thread that is armed */
 static _Thread_local int armed;
 static struct guard_action old_fault, old_call;
 static struct guard_span *spans;
@@ -220,7 +221,7 @@ static uint64_t guard_mask(uint64_t mask)
 
 static void guard_open(void)
 {
-    __atomic_store_n(&selector, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(raised, 0, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < nspans; i++)
         mt_guard_call(SYS_mprotect, spans[i].base, spans[i].bytes, (long)(PROT_READ | PROT_WRITE));
     mt_guard_call(SYS_rt_sigaction, (long)SIGSEGV, &old_fault, NULL, 8L);
@@ -420,8 +421,9 @@ static int guard_arm(void)
 
 static void guard_close(void)
 {
+    raised = &selector;
     atomic_store(&state, UP);
-    __atomic_store_n(&selector, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(raised, 1, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < nspans; i++)
         if (mt_guard_call(SYS_mprotect, spans[i].base, spans[i].bytes, (long)PROT_NONE)) {
             guard_give_up(NOT_CLOSED);
@@ -446,12 +448,12 @@ static void guard_raise(void)
 
 /* Our own threads are known once they run, and others may be about to sleep: waits a moment for them, but not
  * again and again. */
-static int guard_alone(void)
+static int guard_alone(int (*alone)(void))
 {
     static unsigned most = 200;
     const struct timespec moment = {.tv_nsec = 500000};
     unsigned tries = 0;
-    while (!mt_last_alone()) {
+    while (!alone()) {
         if (tries++ >= most) {
             most /= 2;
             return 0;
@@ -495,7 +497,7 @@ static enum guard_reason guard_obstacle(void)
     return mt_event_in_job()                        ? NOT_JOB /* MPI reads its memory from outside */
            : nlines >= LINES                        ? NOT_LONG
            : !guard_due()                           ? NOT_LARGE
-           : !guard_alone()                         ? NOT_THREADS
+           : !guard_alone(mt_last_alone)            ? NOT_THREADS
            : !guard_settled()                       ? NOT_BUSY
            : !guard_signals()                       ? NOT_HANDLERS
            : !guard_plain()                         ? NOT_RIGHTS
@@ -546,12 +548,14 @@ static const struct mt_host_site *guard_place(const struct guard_touch *t)
     return mt_failed_place(frame, n);
 }
 
-static void guard_write(void)
+/* function: number of the host function that made the accesses, or 0. */
+static void guard_write(uint64_t function)
 {
     uint64_t op = ntouches ? mt_order_touch() : 0;
     for (unsigned i = 0; op && i < ntouches && nlines < LINES; i++, nlines++) {
         const struct guard_touch *t = &touches[i];
         struct mt_touch_line l = {.op = op,
+                                  .function = function,
                                   .address = t->address,
                                   .writes = t->writes,
                                   .base = t->base,
@@ -570,8 +574,42 @@ static void guard_before(void)
     if (atomic_load(&state) == DOWN && !ntouches)
         return;
     guard_lift();
-    if (!mt_in_host_function())
-        guard_write();
+    if (!mt_in_host_function() && pthread_equal(owner, pthread_self()))
+        guard_write(0);
+}
+
+/* ---- host functions ---- */
+
+static uint64_t function_blocked; /* SIGSYS, if it was blocked */
+
+static int function_may(void)
+{
+    void *warm[2];
+    return !mt_event_in_job() && nlines < LINES && guard_due() && guard_alone(mt_last_asleep) &&
+           guard_signals() && guard_plain() && backtrace(warm, 2) > 0 && guard_arm();
+}
+
+int mt_guard_function(void)
+{
+    const uint64_t call = 1ull << (SIGSYS - 1);
+    if (!mt_call_hooks || atomic_load(&state) != DOWN || ntouches || !guard_spans())
+        return 0;
+    mt_guard_call(SYS_rt_sigprocmask, (long)SIG_UNBLOCK, &call, &function_blocked, 8L);
+    function_blocked &= call;
+    counted = 1; /* it is no call */
+    if (function_may())
+        guard_raise();
+    if (pthread_equal(owner, pthread_self()) && atomic_load(&state) == UP)
+        return 1;
+    mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, &function_blocked, NULL, 8L);
+    return 0;
+}
+
+void mt_guard_function_end(uint64_t op)
+{
+    guard_lift();
+    mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, &function_blocked, NULL, 8L);
+    guard_write(op);
 }
 
 void mt_guard_finish(void)

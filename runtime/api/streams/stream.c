@@ -298,6 +298,7 @@ static struct mt_clock told; /* what it may know from host functions that have e
 static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
 static int order_streams; /* number of numbered streams */
 static uint64_t tickets, ended;
+static struct mt_stream *active; /* streams with work */
 
 void mt_order_join(struct mt_clock *to, const struct mt_clock *from)
 {
@@ -387,7 +388,7 @@ static void order_log(struct mt_op *op, const struct mt_clock *clock, const stru
         *op->clock = *clock;
     if (op->reaches)
         order_mark(op->reaches, clock);
-    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
+    if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT)
         order_write(op->number, clock, before, number);
 }
 
@@ -574,15 +575,30 @@ int mt_in_host_function(void)
     return inside;
 }
 
+/* Returns whether no other operation is under way. None can begin before this one ends, but by threads of the
+ * program. */
+static int hostfn_alone(const struct mt_hostfn_op *h)
+{
+    int alone = 1;
+    pthread_mutex_lock(&queue_lock);
+    for (const struct mt_stream *s = active; s; s = s->next_active)
+        alone &= !s->running || s->first == &h->op;
+    pthread_mutex_unlock(&queue_lock);
+    return alone;
+}
+
 static void hostfn_call(const struct mt_hostfn_op *h)
 {
     cudaError_t e = mt_fail_of(h->op.stream->device);
+    int watched = h->op.clock && hostfn_alone(h) && mt_guard_function();
     inside++;
     if (h->callback)
         h->callback(h->handle, e, h->data);
     else if (!e)
         h->fn(h->data);
     inside--;
+    if (watched)
+        mt_guard_function_end(h->op.number);
 }
 
 static void *hostfn_helper(void *arg)
@@ -669,7 +685,6 @@ static int op_is_launch(const struct mt_op *op)
 #define FINISH_SECONDS 10 /* without progress: at process exit, remaining work is then dropped */
 
 static pthread_cond_t reached = PTHREAD_COND_INITIALIZER; /* signalled when a mark is reached */
-static struct mt_stream *active;                          /* streams with work */
 static unsigned nblocked, mark_waiters, settlers;
 static unsigned freeing;      /* streams whose traces are being closed */
 static int finishing, closed; /* at process exit; nothing begins any more */
@@ -1052,12 +1067,14 @@ int mt_stream_settle(unsigned ms)
     int timed_out = 0;
     pthread_mutex_lock(&queue_lock);
     settlers++;
+    mt_last_waits(1);
     while (active && !closed && (!timed_out || now != last)) {
         const struct timespec until = mt_base_in_ms(ms);
         last = now;
         timed_out = pthread_cond_clockwait(&reached, &queue_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
         now = ended + mt_cpu_progress();
     }
+    mt_last_waits(0);
     settlers--;
     int idle = !active;
     pthread_mutex_unlock(&queue_lock);
