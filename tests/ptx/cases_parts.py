@@ -24,6 +24,7 @@ attributes cudaSuccess 4
 POINTERS = f"""by_pointer {' '.join(str(1000 + (3 if t & 1 else 2) * t) for t in range(8))}
 by_chosen {' '.join(str(3 * t + 3) for t in range(8))}
 """
+TABLE = f"by_table {' '.join(str((3 if t & 1 else 2) * t) for t in range(8))}\n"
 THREADS = SYMBOL + f"threads {' '.join(str(24 * (n + 5)) for n in range(6))}\n"
 END = "cudaSuccess\n"
 EACH, ONE = {"MEMTRACE_PTX_OPTIONS": "--divide=0"}, {"MEMTRACE_PTX_OPTIONS": "--divide=off"}
@@ -31,7 +32,7 @@ EACH, ONE = {"MEMTRACE_PTX_OPTIONS": "--divide=0"}, {"MEMTRACE_PTX_OPTIONS": "--
 
 def compile_all(nvcc, work):
     base = [nvcc, "--cudart=shared", "-arch=sm_90", "-std=c++17", SOURCE]
-    jobs = {"plain": ["-lineinfo"], "pointers": ["-DPOINTERS"]}
+    jobs = {"plain": ["-lineinfo"], "pointers": ["-DPOINTERS"], "table": ["-DTABLE", "-lineinfo"]}
     running = [subprocess.Popen([*base, *words, "-o", os.path.join(work, name)]) for name, words in jobs.items()]
     if any([p.wait() for p in running]):
         raise Failed("nvcc fails")
@@ -99,6 +100,11 @@ def pointers(place, work):
     """And without -lineinfo: its lines are those of the PTX, which comes with the base. A kernel that calls functions of another
     image by pointer runs a thread at a time."""
     both(place, work, "pointers", ["add", "count", "fill", "where", "choose", "by_pointer", "by_chosen"], POINTERS, ["by_pointer", "by_chosen"])
+
+
+def table(place, work):
+    """The addresses of functions are in a variable's first value alone."""
+    both(place, work, "table", ["add", "count", "fill", "where", "by_table"], TABLE, ["by_table"])
 
 
 def threads(place, work):
@@ -217,4 +223,4 @@ def next_ones(place, work):
 
 @case("parts")
 def parts(world):
-    run_parts(world, compile_all, (plain, pointers, threads, bad, versions, together, next_ones))
+    run_parts(world, compile_all, (plain, pointers, table, threads, bad, versions, together, next_ones))

@@ -52,7 +52,7 @@ __global__ void where(unsigned long long *p)
     printf("in %s\n", "where");
 }
 
-#ifdef POINTERS
+#if defined POINTERS || defined TABLE
 typedef int (*function)(int);
 __device__ __noinline__ int twice(int x)
 {
@@ -64,6 +64,16 @@ __device__ __noinline__ int thrice(int x)
     return twice(x) + x;
 }
 __device__ function functions[2] = {twice, thrice};
+#endif
+
+#ifdef TABLE // as virtual functions: no kernel has the addresses
+__global__ void by_table(int *y)
+{
+    y[threadIdx.x] = functions[threadIdx.x & 1](threadIdx.x);
+}
+#endif
+
+#ifdef POINTERS
 __device__ function chosen;
 
 __global__ void choose(int i)
@@ -138,6 +148,10 @@ static void parts_kernels(void *at)
     cudaFuncAttributes a;
     printf("attributes %s", cudaGetErrorName(cudaFuncGetAttributes(&a, count)));
     printf(" %d\n", (int)a.sharedSizeBytes);
+#ifdef TABLE
+    by_table<<<1, 8>>>(y);
+    parts_show("by_table", y, 8);
+#endif
 #ifdef POINTERS
     choose<<<1, 1>>>(1);
     by_pointer<<<1, 8>>>(y);

@@ -1750,6 +1750,19 @@ static int variable_initialise(struct mt_ptx *x, const struct mt_ptx_pending *n)
     return failed;
 }
 
+/* Notes the functions whose addresses are in initial values, as in tables of virtual functions. */
+static int ptx_take_all(struct mt_ptx *x)
+{
+    for (const struct mt_ptx_pending *n = x->pending; n; n = n->next)
+        for (const char *at = x->p.text + n->at, *stop; at < x->p.end && *at != ';'; at = stop) {
+            stop = part_word_end(at, x->p.end);
+            if ((isalpha((unsigned char)*at) || *at == '_' || *at == '$') && part_take(x, at, stop))
+                return -1;
+            stop += stop == at;
+        }
+    return 0;
+}
+
 static void ptx_tell(struct mt_ptx *x);
 
 static int ptx_initialise_all(struct mt_ptx *x)
@@ -2015,9 +2028,10 @@ static int read_verify(struct mt_ptx *x)
 
 static int read_module(struct mt_ptx *x)
 {
-    if (module_read_all(x))
+    int part = x->source->part != MT_PTX_WHOLE;
+    if (module_read_all(x) || (part && ptx_take_all(x)))
         return -1;
-    int failed = ptx_initialise_all(x), part = x->source->part != MT_PTX_WHOLE;
+    int failed = ptx_initialise_all(x);
     if (part && ptx_divide(x))
         return -1;
     read_functions(x);
