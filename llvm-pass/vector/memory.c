@@ -367,7 +367,7 @@ static void memory_check_same(struct vec *v, const struct access *a, LLVMValueRe
 {
     LLVMTypeRef type;
     LLVMValueRef at = a->at.part[0], f;
-    if (v->bad_for != a->inst || !(f = mt_builtin(v->l, "mtb_store_same", &type)))
+    if (v->recorded_as != a->inst || !(f = mt_builtin(v->l, "mtb_store_same", &type)))
         return;
     if (LLVMTypeOf(at) != v->l->ptr)
         at = LLVMBuildAddrSpaceCast(v->b, at, v->l->ptr, "");

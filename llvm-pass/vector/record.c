@@ -276,7 +276,8 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     int any = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
     if (local && !LLVMIsPoison(local))
         p = local;
-    v->bad_for = any || p == local ? mt_recorded_access(call, p) : NULL;
+    v->recorded_as = mt_recorded_access(call, p);
+    v->bad_for = any || p == local ? v->recorded_as : NULL;
     if (!v->bad_for) /* not one that can skip lanes */
         record_call(v, "__mt_warp_end", &v->bad, 1);
     return 1;

@@ -40,6 +40,13 @@ __global__ void who(int *a, int right)
 {
     a[64] = right ? 7 : (int)threadIdx.x; // !who: same-word
 }
+__global__ void who_shared(int *a, int right)
+{
+    __shared__ int last;
+    last = right ? 7 : (int)threadIdx.x; // !who_shared: same-word
+    __syncthreads();
+    a[threadIdx.x] = last;
+}
 __global__ void pairs(int *a, int right)
 {
     int t = threadIdx.x;
@@ -58,8 +65,9 @@ __global__ void winner(int *a, int right)
 }
 
 static const Fault faults[] = {
-    {"early", of<early, 64>}, {"early_warp", of<early_warp, 96>}, {"last_round", of<last_round, 64>},
-    {"who", of<who, 32>},     {"pairs", of<pairs, 32>},           {"winner", of<winner, 32>},
+    {"early", of<early, 64>},   {"early_warp", of<early_warp, 96>}, {"last_round", of<last_round, 64>},
+    {"who", of<who, 32>},       {"who_shared", of<who_shared, 32>}, {"pairs", of<pairs, 32>},
+    {"winner", of<winner, 32>},
 };
 
 int main(int argc, char **argv)
