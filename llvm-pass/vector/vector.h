@@ -127,7 +127,7 @@ struct vec {
     LLVMValueRef inst; /* current instruction */
     LLVMValueRef bad;  /* i32: lanes whose access by `bad_for` must not be made (MEMTRACE_CHECK) */
     LLVMValueRef bad_for;
-    LLVMValueRef recorded_as; /* access of the last record call, if it is one of each thread */
+    LLVMValueRef recorded_as;        /* access of the last record call, if it is one of each thread */
     LLVMValueRef recorded, recorder; /* addresses of that access's lanes in memory (if lanes), stored by
                                       * its record call */
     int waits;                       /* 1: there is a barrier, so each warp is a fiber */

@@ -75,6 +75,7 @@ add(".use", "use.cu", hints=True)
 add(".host", "host.cu")
 add(".functions", "functions.cu")
 add(".strict", "strict.cu", hints=True, options=("--strict", "--kinds=memory,race,sync"))
+add(".fences", "fences.cu", options=("--strict", "--kinds=memory,race,sync"))
 add(".bounds", "bounds.cu", spaces="global,shared,local")
 add(".pools", "pools.cu")
 
@@ -251,8 +252,13 @@ def fences(world):
     for name, words in due.items():
         said = [f["message"] for f in check("--kinds=race", program, name, code=1, cwd=HERE)[0]["findings"]]
         same(name, {w for m in said for w in (fence, scope, nothing) if w in m}, words)
+    strict = built(world, "fences.cu")
+    for name in ("untold", "told_one", "handed_on", "near_lock", "near_flag", "relaxed"):
+        said = [f["message"] for f in check("--kinds=race", "--strict", strict, name, code=1, cwd=HERE)[0]["findings"]]
+        same(name, {fence in m and "or after the one" in m for m in said}, {True})
+        check("--kinds=race", strict, name, code=0, cwd=HERE)
     read = check("--kinds=race", "--strict", program, "looks", code=1, cwd=HERE)[0]["findings"]
-    same("a plain load beside atomics", [(f["kind"], f["op"]) for f in read], [("global-race", "load")])
+    same("a plain load beside atomics of CTAs, and of threads", [(f["kind"], f["op"]) for f in read], 2 * [("global-race", "load")])
     check("--kinds=race", program, "looks", code=0, cwd=HERE)
 
 

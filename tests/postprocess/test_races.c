@@ -29,6 +29,7 @@ static const uint64_t memory = 0x7f0000000000;
 static uint64_t seed;
 static unsigned few,
     wholes; /* of the program: how few plain accesses it has; whether whole warps make some */
+static int strict;
 
 static unsigned races_below(unsigned n)
 {
@@ -45,23 +46,33 @@ enum what { LOAD, STORE, UPDATE, STRONG_LOAD, STRONG_STORE, FENCE, BARRIER, LANE
 struct event {
     enum what what;
     unsigned thread, word, byte, size;
-    int wide, releases, whole; /* whole: of all lanes of the warp, lane i at word + i */
-    int number;                /* of the run: events of one are not ordered and no race */
+    int wide, releases, acquires, whole; /* whole: of all lanes of the warp, lane i at word + i */
+    int number;                          /* of the run: events of one are not ordered and no race */
 };
 
 static struct event events[EVENTS];
 static uint64_t before[EVENTS][SETS], near[EVENTS][SETS], seen[EVENTS][SETS]; /* seen: by what was read */
 static unsigned count;
 
+/* Strict: what a thread was told by reads, and waits for its next fence; far: one of all CTAs. */
+static struct {
+    uint64_t before[SETS], near[SETS], far[SETS];
+} told[THREADS];
+
 static int is_in(uint64_t set[SETS], unsigned i)
 {
     return set[i / 64] >> (i % 64) & 1;
 }
 
-static void races_join(uint64_t to[SETS], uint64_t from[SETS], unsigned own)
+static void races_unite(uint64_t to[SETS], const uint64_t from[SETS])
 {
     for (unsigned i = 0; i < SETS; i++)
         to[i] |= from[i];
+}
+
+static void races_join(uint64_t to[SETS], const uint64_t from[SETS], unsigned own)
+{
+    races_unite(to, from);
     to[own / 64] |= 1ull << (own % 64);
 }
 
@@ -92,9 +103,25 @@ static int is_overlapping(const struct event *a, const struct event *b)
     return a->word == b->word && a->byte < b->byte + b->size && b->byte < a->byte + a->size;
 }
 
+/* Joins what write `w` releases by itself, or by fences known to its thread (wide: those of all CTAs). */
+static void edges_released(unsigned w, int wide, uint64_t to[SETS], uint64_t to_near[SETS])
+{
+    if (events[w].releases) {
+        races_join(to, before[w], w);
+        races_join(to_near, near[w], w);
+    }
+    for (unsigned f = 0; f < w; f++)
+        if (events[f].what == FENCE && (!wide || events[f].wide) && is_in(near[w], f) &&
+            cta_of(events[f].thread) == cta_of(events[w].thread)) {
+            races_join(to, before[f], f);
+            races_join(to_near, near[f], f);
+        }
+}
+
 /* Draws the edges to event `e` from an earlier strong write of its word. */
 static void edges_of_words(unsigned e)
 {
+    uint64_t none[SETS] = {0};
     const struct event *to = &events[e];
     if (to->what != UPDATE && to->what != STRONG_LOAD)
         return;
@@ -106,19 +133,28 @@ static void edges_of_words(unsigned e)
             continue;
         if (to->what == UPDATE && morally_strong(from, to))
             races_join(seen[e], seen[w], w);
+        int now = !strict || to->acquires, t = (int)to->thread;
         if (cta_of(from->thread) == cta_of(to->thread)) {
-            races_join(before[e], before[w], w);
-            races_join(near[e], near[w], w);
+            if (strict) {
+                edges_released(w, 0, now ? before[e] : told[t].before, now ? near[e] : told[t].near);
+            } else {
+                races_join(before[e], before[w], w);
+                races_join(near[e], near[w], w);
+            }
         }
-        if (!from->wide || !to->wide)
-            continue;
-        if (from->releases)
-            races_join(before[e], before[w], w);
-        for (unsigned f = 0; f < w; f++)
-            if (events[f].what == FENCE && events[f].wide && is_in(near[w], f) &&
-                cta_of(events[f].thread) == cta_of(from->thread))
-                races_join(before[e], before[f], f);
+        if (from->wide && to->wide)
+            edges_released(w, 1, now ? before[e] : told[t].far, none);
     }
+}
+
+/* Draws the edges to a fence from what its thread was told. */
+static void edges_of_fence(unsigned e)
+{
+    unsigned t = events[e].thread;
+    races_unite(before[e], told[t].before);
+    races_unite(near[e], told[t].near);
+    if (events[e].wide)
+        races_unite(before[e], told[t].far);
 }
 
 /* ---- a program ---- */
@@ -143,6 +179,8 @@ static unsigned event_add(struct event x)
     if (last[x.thread])
         races_edge(last[x.thread] - 1, e);
     edges_of_words(e);
+    if (x.what == FENCE)
+        edges_of_fence(e);
     return e;
 }
 
@@ -163,9 +201,12 @@ static uint8_t site_strong[WORDS * KINDS + 1];
 static struct mt_access_run access_add(struct event x)
 {
     static const uint32_t types[] = {MT_LOAD, MT_STORE, MT_ATOMIC, MT_LOAD, MT_STORE};
-    uint32_t lane = x.thread % LANES, kind = x.what << 2 | (unsigned)x.wide << 1 | (unsigned)x.releases;
+    uint32_t lane = x.thread % LANES,
+             kind = x.what << 3 | (unsigned)x.acquires << 2 | (unsigned)x.wide << 1 | (unsigned)x.releases;
     struct mt_access_run r = run_of(&x, types[x.what], x.size, x.whole ? UINT32_MAX : 1u << lane);
-    unsigned order = x.releases ? MT_ORDER_RELEASE : MT_ORDER_RELAXED,
+    unsigned order = x.releases   ? x.acquires ? MT_ORDER_ACQ_REL : MT_ORDER_RELEASE
+                     : x.acquires ? MT_ORDER_ACQUIRE
+                                  : MT_ORDER_RELAXED,
              scope = x.wide ? MT_SCOPE_GPU : MT_SCOPE_CTA;
     r.site = 1 + x.word * KINDS + kind; /* of a whole warp: of its first word */
     site_strong[r.site] = is_strong(x.what) ? (uint8_t)((x.what != UPDATE) | scope << 2 | order << 5) : 0;
@@ -250,7 +291,8 @@ static int races_step(struct mt_access_run *r)
                                        .word = DATA + races_below(WORDS - DATA),
                                        .size = 4,
                                        .wide = races_below(5) != 0,
-                                       .releases = races_below(4) == 0});
+                                       .releases = races_below(4) == 0,
+                                       .acquires = races_below(4) == 0});
     else {
         enum what what = (enum what)races_below(way < 66 + few ? 3 : 2);
         int part = what != UPDATE &&
@@ -274,11 +316,13 @@ static int is_race(unsigned a, unsigned b)
         is_in(before[b], a))
         return 0;
     for (unsigned f = a + 1; f < b; f++) /* an atomic that saw it comes before */
-        if (is_in(seen[f], a) && is_in(before[b], f))
+        if (is_in(seen[f], a) && is_in(before[b], f) && (!strict || x->wide))
             return 0;
     if (is_strong(x->what) && is_strong(y->what))
         return (is_write(x->what) || is_write(y->what)) && !morally_strong(x, y);
-    return x->what == STORE || y->what == STORE; /* a load beside an atomic is one for --strict */
+    if (strict && (x->what == LOAD || y->what == LOAD) && (is_write(x->what) || is_write(y->what)))
+        return 1; /* a load beside an atomic, too */
+    return x->what == STORE || y->what == STORE;
 }
 
 /* Returns 1 if two threads, one with a plain store, have the word: it takes an order to make that right. */
@@ -308,8 +352,9 @@ static unsigned races_due(int due[WORDS])
 
 static void races_found(int found[WORDS], const struct mt_access_run *list, size_t n, int filter)
 {
-    struct mt_suspects suspects = {0};
-    struct mt_hazards hazards = {.words = 1, .most_views = filter ? 0 : 1}; /* 1: moved at each run */
+    struct mt_suspects suspects = {.strict = strict};
+    struct mt_hazards hazards = {
+        .words = 1, .strict = strict, .most_views = filter ? 0 : 1}; /* 1: moved at each run */
     static uint32_t lines[WORDS * KINDS + 1];
     struct mt_site_table sites = {.line = lines, .strong = site_strong, .count = WORDS * KINDS + 1};
     struct mt_launch_event launch = {.grid = {CTAS, 1, 1}, .block = {WARPS * LANES, 1, 1}, .barriers = 1};
@@ -363,6 +408,7 @@ static void races_program(uint64_t number, unsigned *racy, unsigned *right)
     count = runs = 0;
     memset(last, 0, sizeof last);
     memset(arrived, 0, sizeof arrived);
+    memset(told, 0, sizeof told);
     for (unsigned tries = 0; tries < most && n < EVENTS; tries++)
         n += (size_t)races_step(&list[n]);
     *right += races_due(due);
@@ -378,9 +424,9 @@ static void races_program(uint64_t number, unsigned *racy, unsigned *right)
                 print_message("program %llu: word %u: due %d, found %d\n", (unsigned long long)number, i,
                               due[i], found[i]);
         for (unsigned e = 0; e < count; e++)
-            print_message("  %u: thread %u what %d word %u+%u size %u wide %d releases %d\n", e,
+            print_message("  %u: thread %u what %d word %u+%u size %u wide %d releases %d acquires %d\n", e,
                           events[e].thread, events[e].what, events[e].word, events[e].byte, events[e].size,
-                          events[e].wide, events[e].releases);
+                          events[e].wide, events[e].releases, events[e].acquires);
         fail();
     }
     for (unsigned i = 0; i < WORDS; i++)
@@ -390,7 +436,8 @@ static void races_program(uint64_t number, unsigned *racy, unsigned *right)
 static void races_of_programs(void **state)
 {
     unsigned racy = 0, right = 0;
-    for (uint64_t i = 1; i <= PROGRAMS; i++)
+    strict = *state != NULL;
+    for (uint64_t i = 1; i <= (strict ? PROGRAMS / 2 : PROGRAMS); i++)
         races_program(i, &racy, &right);
     print_message("%u words with races, %u that an order makes right\n", racy, right);
     assert_true(racy > PROGRAMS && right > PROGRAMS / 20);
@@ -398,6 +445,7 @@ static void races_of_programs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(races_of_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(races_of_programs),
+                                       cmocka_unit_test_prestate(races_of_programs, &strict)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

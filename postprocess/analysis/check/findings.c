@@ -656,7 +656,7 @@ int mt_check_races(struct mt_findings *f, const struct mt_hazards *x, const stru
                                               mt_onchip_site(s, h->input, h->site[1])};
         struct mt_finding y = collect_hazard(h, site, buffers);
         y.count = share->launch == h->launch ? h->words : 0; /* the words of all launches, once */
-        y.unfenced = h->between == MT_HAZARD_CTAS && !h->narrow && !mt_hazards_has(fenced, h);
+        y.unfenced = !h->narrow && !mt_hazards_has(fenced, h) ? 1 + x->strict : 0;
         y.launches = 1;
         y.launch = (uint64_t)share->launch + 1;
         if (mt_findings_add(f, &y) != 0)

@@ -59,7 +59,7 @@ struct mt_finding {
     uint64_t distance;                  /* bytes between the access and `alloc` */
     const char *words;                  /* explanation from the runtime */
     const char *call, *error;
-    int unfenced;  /* race of CTAs: 1: a fence before an atomic would order the two */
+    int unfenced;  /* 1: a fence before an atomic would order the two; 2: or one after it */
     int narrow;    /* race: 1: both sides are strong, and the scope of one does not include the other */
     size_t number; /* serial number; set by the list */
 };

@@ -29,13 +29,19 @@ static void clocks_drop(struct mt_clocks *o, struct mt_clock_group *g)
     o->spare = g;
 }
 
+/* Returns the size of a group. */
+static size_t clocks_size(const struct mt_clocks *o)
+{
+    return o->strict ? sizeof(struct mt_clock_group) : offsetof(struct mt_clock_group, hears);
+}
+
 static struct mt_clock_group *clocks_new(struct mt_clocks *o)
 {
     struct mt_clock_group *g = o->spare;
     if (g) {
         o->spare = g->next;
-    } else if ((g = malloc(sizeof *g))) {
-        o->bytes += sizeof *g;
+    } else if ((g = malloc(clocks_size(o)))) {
+        o->bytes += clocks_size(o);
     }
     return g;
 }
@@ -77,7 +83,7 @@ void mt_clocks_free(struct mt_clocks *o)
     while (o->spare) {
         struct mt_clock_group *g = o->spare;
         o->spare = g->next;
-        o->bytes -= sizeof *g;
+        o->bytes -= clocks_size(o);
         free(g);
     }
 }
@@ -90,7 +96,7 @@ struct mt_clock_group *mt_clocks_group(struct mt_clocks *o, uint32_t warp, uint3
         g = g->next;
     if (g || !(g = clocks_new(o)))
         return g;
-    memset(g, 0, sizeof *g);
+    memset(g, 0, clocks_size(o));
     g->warp = warp;
     g->lanes = UINT32_MAX;
     g->time = 1;
@@ -111,7 +117,7 @@ static int clocks_split(struct mt_clocks *o, uint32_t warp, uint32_t lanes)
         struct mt_clock_group *part = clocks_new(o);
         if (!part)
             return -1;
-        *part = *g;
+        memcpy(part, g, clocks_size(o));
         part->lanes &= lanes;
         g->lanes &= ~lanes;
         g->next = part; /* the new part needs no splitting */
@@ -135,6 +141,10 @@ static void clocks_join(const struct mt_clocks *o, struct mt_clock_times *into,
         into->seen = mt_view_join(o->views, into->seen, from->seen);
         into->passed = mt_view_join(o->views, into->passed, from->passed);
     }
+    if (o->strict) {
+        clocks_join_part(into->near, from->near, o->threads);
+        into->nearby = o->views ? mt_view_join(o->views, into->nearby, from->nearby) : NULL;
+    }
     if (!o->copies)
         return;
     for (uint32_t at = MT_CLOCK_BY_GROUP; at < MT_CLOCK_BY_OBJECT; at += MT_CLOCK_THREADS)
@@ -147,16 +157,19 @@ static void clocks_clear(const struct mt_clocks *o, struct mt_clock_times *clock
 {
     memset(clock->time, 0, (o->copies ? (uint32_t)MT_CLOCK_TIMES : o->threads) * sizeof *clock->time);
     memset(clock->told, 0, o->threads * sizeof *clock->told);
-    clock->seen = clock->passed = NULL;
+    memset(clock->near, 0, o->strict ? o->threads * sizeof *clock->near : 0);
+    clock->seen = clock->passed = clock->nearby = NULL;
 }
 
+/* Returns 1 if the two have other groups of copies, or wait for fences of their own. */
 static int clocks_is_other(const struct mt_clocks *o, const struct mt_clock_group *a,
                            const struct mt_clock_group *b)
 {
-    return o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0;
+    return (o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0) ||
+           (o->strict && (a->hears || b->hears || a->far || b->far));
 }
 
-/* Merges the groups within `lanes` with equal clocks, except those with other groups of copies. */
+/* Merges the groups within `lanes` with equal clocks, except those that are other in something else. */
 static void clocks_merge(struct mt_clocks *o, uint32_t warp, uint32_t lanes)
 {
     struct mt_clock_group *into = NULL, **at = &o->warp[warp], *g;
@@ -294,6 +307,16 @@ static void words_reset(struct mt_clocks *o)
     o->others = NULL;
 }
 
+/* Keeps `clock` until the group's next fence. */
+static void clocks_hear(const struct mt_clocks *o, struct mt_clock_group *g,
+                        const struct mt_clock_times *clock)
+{
+    if (!g->hears)
+        memset(&g->heard, 0, sizeof g->heard);
+    g->hears = 1;
+    clocks_join(o, &g->heard, clock);
+}
+
 /* Returns the lanes whose clocks do not include the word's. */
 static uint32_t words_news(const struct mt_clocks *o, uint32_t warp, uint32_t lanes,
                            const struct mt_clock_word *w)
@@ -305,7 +328,9 @@ static uint32_t words_news(const struct mt_clocks *o, uint32_t warp, uint32_t la
     return news;
 }
 
-static int words_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const struct mt_clock_word *w)
+/* fenced: at once, without a fence of the lanes. */
+static int words_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const struct mt_clock_word *w,
+                         int fenced)
 {
     if (!mt_clocks_group(o, warp, (uint32_t)__builtin_ctz(lanes)))
         return -1;
@@ -316,23 +341,42 @@ static int words_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, con
         return -1;
     for (struct mt_clock_group *g = o->warp[warp]; g; g = g->next)
         if (g->lanes & lanes)
-            clocks_acquire(o, g, &w->clock);
+            (fenced ? clocks_acquire : clocks_hear)(o, g, &w->clock);
     return 0;
+}
+
+/* Adds what a fence of the group's, or one known to it, precedes. */
+static void words_release_fenced(const struct mt_clocks *o, const struct mt_clock_group *g,
+                                 struct mt_clock_times *clock)
+{
+    clocks_join_part(clock->time, g->known.near, o->threads);
+    clocks_join_part(clock->near, g->known.near, o->threads);
+    if (!o->views)
+        return;
+    clocks_join_part(clock->told, g->known.told, o->threads);
+    clock->seen = mt_view_join(o->views, clock->seen, g->known.nearby);
+    clock->nearby = mt_view_join(o->views, clock->nearby, g->known.nearby);
+    clock->passed = mt_view_join(o->views, clock->passed, g->known.passed);
 }
 
 /* Adds the lanes' clocks to the word. Lanes that also read it come one after the other in unknown order: all
  * get the same clock. */
-static int words_release(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int reads,
+static int words_release(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const struct mt_clock_strong *s,
                          struct mt_clock_word *w)
 {
-    for (struct mt_clock_group *g = o->warp[warp]; g; g = g->next)
-        if (g->lanes & lanes)
+    int acquires = s->acquires || !o->strict;
+    for (struct mt_clock_group *g = o->warp[warp]; g; g = g->next) {
+        if (g->lanes & lanes && (s->releases || !o->strict))
             clocks_release_lanes(o, g, lanes, &w->clock);
-    if (!reads || !(lanes & (lanes - 1)))
+        else if (g->lanes & lanes)
+            words_release_fenced(o, g, &w->clock);
+    }
+    if (!s->reads || !(lanes & (lanes - 1)))
         return 0;
-    if (words_acquire(o, warp, lanes, w) != 0)
+    if (words_acquire(o, warp, lanes, w, acquires) != 0)
         return -1;
-    clocks_merge(o, warp, lanes);
+    if (acquires)
+        clocks_merge(o, warp, lanes);
     return 0;
 }
 
@@ -385,8 +429,9 @@ static struct mt_clock_far_word *far_get(struct mt_clock_far *f, uint64_t key)
     return w;
 }
 
-/* Orders what the view has before the lanes' later accesses. */
-static int far_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const struct mt_view *view)
+/* Orders what the view has before the lanes' later accesses; fenced: at once, without a fence of theirs. */
+static int far_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const struct mt_view *view,
+                       int fenced)
 {
     uint32_t news = 0;
     if (!mt_clocks_group(o, warp, (uint32_t)__builtin_ctz(lanes)))
@@ -398,9 +443,11 @@ static int far_acquire(struct mt_clocks *o, uint32_t warp, uint32_t lanes, const
         return 0;
     if (clocks_split(o, warp, news) != 0)
         return -1;
-    for (struct mt_clock_group *g = o->warp[warp]; g; g = g->next)
+    for (struct mt_clock_group *g = o->warp[warp]; g; g = g->next) {
+        const struct mt_view **to = fenced ? &g->known.seen : &g->far;
         if (g->lanes & news)
-            g->known.seen = mt_view_join(o->views, g->known.seen, view);
+            *to = mt_view_join(o->views, *to, view);
+    }
     return 0;
 }
 
@@ -430,15 +477,15 @@ static int far_release(struct mt_clocks *o, struct mt_clock_far *f, uint64_t key
 }
 
 static int far_before(struct mt_clocks *o, const struct mt_clock_far *f, uint64_t key, uint32_t warp,
-                      uint32_t lanes)
+                      uint32_t lanes, int fenced)
 {
     const struct mt_clock_far_word *w = far_find(f, key);
-    return w ? far_acquire(o, warp, lanes, w->view) : 0;
+    return w ? far_acquire(o, warp, lanes, w->view, fenced) : 0;
 }
 
 int mt_clocks_before(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s)
 {
-    int wide = s->wide && o->views && o->far->words;
+    int wide = s->wide && o->views && o->far->words, fenced = s->acquires || !o->strict;
     uint64_t key;
     uint32_t lanes;
     for (uint32_t left = s->reads && (o->words || wide) ? r->mask : 0; left; left &= ~lanes) {
@@ -446,8 +493,8 @@ int mt_clocks_before(struct mt_clocks *o, const struct mt_access_run *r, const s
             return 0;
         const struct mt_clock_word *w = words_find(o, key);
         w = w ? w : o->others;
-        if ((w && words_acquire(o, r->warp, lanes, w) != 0) ||
-            (wide && far_before(o, o->far, key, r->warp, lanes) != 0))
+        if ((w && words_acquire(o, r->warp, lanes, w, fenced) != 0) ||
+            (wide && far_before(o, o->far, key, r->warp, lanes, fenced) != 0))
             return -1;
     }
     return 0;
@@ -465,7 +512,7 @@ int mt_clocks_after(struct mt_clocks *o, const struct mt_access_run *r, const st
             (wide && far_release(o, o->far, key, r->warp, lanes, all) != 0))
             return -1;
         struct mt_clock_word *w = words_get(o, key);
-        if (!w || words_release(o, r->warp, lanes, s->reads, w) != 0)
+        if (!w || words_release(o, r->warp, lanes, s, w) != 0)
             return -1;
     }
     return 0;
@@ -477,13 +524,14 @@ static int clocks_grid(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int w
     enum { KEY = 0 };
     if (!o->views)
         return 0;
-    return waits ? far_before(o, o->far, KEY, warp, lanes) : far_release(o, o->far, KEY, warp, lanes, 1);
+    return waits ? far_before(o, o->far, KEY, warp, lanes, 1) : far_release(o, o->far, KEY, warp, lanes, 1);
 }
 
 static void clock_move(struct mt_views *v, struct mt_clock_times *c)
 {
     mt_views_move(v, &c->seen);
     mt_views_move(v, &c->passed);
+    mt_views_move(v, &c->nearby);
 }
 
 void mt_clock_far_move(struct mt_clock_far *f, struct mt_views *v)
@@ -495,8 +543,13 @@ void mt_clock_far_move(struct mt_clock_far *f, struct mt_views *v)
 void mt_clocks_move(struct mt_clocks *o)
 {
     for (uint32_t i = 0; i < MT_CLOCK_WARPS; i++)
-        for (struct mt_clock_group *g = o->warp[i]; g; g = g->next)
+        for (struct mt_clock_group *g = o->warp[i]; g; g = g->next) {
             clock_move(o->views, &g->known);
+            if (o->strict)
+                mt_views_move(o->views, &g->far);
+            if (o->strict && g->hears)
+                clock_move(o->views, &g->heard);
+        }
     for (struct mt_clock_barrier *b = o->barriers; b; b = b->hh.next)
         for (int i = 0; i < 2; i++)
             clock_move(o->views, &b->clock[i]);
@@ -506,16 +559,36 @@ void mt_clocks_move(struct mt_clocks *o)
         clock_move(o->views, &o->others->clock);
 }
 
-/* A fence that other CTAs may rely on: what precedes it may be told. */
-static void clocks_fence(struct mt_clocks *o, uint32_t warp, uint32_t lanes)
+/* A fence by which the group acquires what words have told it, and threads of the CTA may rely on. */
+static void fence_near(const struct mt_clocks *o, struct mt_clock_group *g, int wide)
 {
-    for (struct mt_clock_group *g = o->views ? o->warp[warp] : NULL; g; g = g->next) {
+    if (g->hears)
+        clocks_acquire(o, g, &g->heard);
+    g->hears = 0;
+    if (wide && g->far) {
+        g->known.seen = mt_view_join(o->views, g->known.seen, g->far);
+        g->far = NULL;
+    }
+    clocks_join_part(g->known.near, g->known.time, o->threads);
+    clocks_put(g->known.near, g, g->lanes, g->time);
+    g->known.nearby = g->known.seen;
+}
+
+/* A fence; wide: other CTAs may rely on it. What precedes it may be told. */
+static void clocks_fence(struct mt_clocks *o, uint32_t warp, uint32_t lanes, int wide)
+{
+    for (struct mt_clock_group *g = o->strict || (wide && o->views) ? o->warp[warp] : NULL; g; g = g->next) {
         if (!(g->lanes & lanes))
             continue;
-        clocks_join_part(g->known.told, g->known.time, o->threads);
-        clocks_put(g->known.told, g, g->lanes, g->time++);
-        g->known.passed = g->known.seen;
-        o->fenced = 1;
+        if (o->strict)
+            fence_near(o, g, wide);
+        if (wide && o->views) {
+            clocks_join_part(g->known.told, g->known.time, o->threads);
+            clocks_put(g->known.told, g, g->lanes, g->time);
+            g->known.passed = g->known.seen;
+            o->fenced = 1;
+        }
+        g->time++;
     }
 }
 
@@ -829,8 +902,7 @@ static int sync_lanes(struct mt_clocks *o, const struct mt_access_run *r, uint32
     if ((type == MT_SYNC_ARRIVE || waits) && size == MT_SYNC_OF_GRID)
         return clocks_grid(o, r->warp, lanes, waits);
     if (type == MT_SYNC_ARRIVE && mt_rec_is_fence(size, what)) {
-        if (what > MT_BARRIER_FENCE + MT_SCOPE_CTA)
-            clocks_fence(o, r->warp, lanes);
+        clocks_fence(o, r->warp, lanes, what > MT_BARRIER_FENCE + MT_SCOPE_CTA);
         return 0;
     }
     if (type == MT_SYNC_WARP)

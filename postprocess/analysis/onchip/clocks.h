@@ -42,6 +42,9 @@ struct mt_clock_times {
     uint32_t time[MT_CLOCK_TIMES];       /* other accesses up to these times are ordered before the owner's */
     uint32_t told[MT_CLOCK_THREADS];     /* times of threads that a fence precedes: other CTAs may be told */
     const struct mt_view *seen, *passed; /* other CTAs; passed: the part that a fence precedes */
+    /* Only if strict: what any fence precedes, and threads of this CTA may be told. */
+    uint32_t near[MT_CLOCK_THREADS];
+    const struct mt_view *nearby;
 };
 
 /* Copies of a lane that are completed by groups. Copies that begin now have time `time` + 1. */
@@ -60,6 +63,10 @@ struct mt_clock_group {
     struct mt_clock_copies copies[2]; /* groups of cp.async, groups of bulk copies */
     struct mt_clock_barrier *at;      /* barrier at which they wait; or NULL */
     struct mt_clock_group *next;      /* next group of this warp, or free one */
+    /* What words told the lanes, and no fence of theirs has followed; only there if strict. */
+    uint32_t hears;            /* 1: there is such a clock, of this CTA's words */
+    const struct mt_view *far; /* other CTAs' words */
+    struct mt_clock_times heard;
 };
 
 /* Copy announced for a lane's access at the next site. */
@@ -97,10 +104,11 @@ struct mt_clocks {
     size_t bytes;   /* bytes of memory in use */
     uint64_t loose; /* threads at barriers that are unknown, or at which waiting is unknown */
     /* Other CTAs; set by the owner. */
-    struct mt_views *views;           /* NULL: there are none */
-    struct mt_clock_far *far;         /* the launch's */
-    uint32_t number;                  /* number of this CTA in the launch */
-    int fenced;                       /* 1: there has been a fence */
+    struct mt_views *views;   /* NULL: there are none */
+    struct mt_clock_far *far; /* the launch's */
+    uint32_t number;          /* number of this CTA in the launch */
+    int fenced;               /* 1: there has been a fence */
+    int strict; /* 1: fences are required within a CTA, too, and after a read; set before anything else */
     struct mt_clock_cluster *cluster; /* its cluster; NULL: none */
 };
 
@@ -125,13 +133,16 @@ struct mt_clock_strong {
     int reads, writes;
     int wide;     /* its scope has other CTAs */
     int releases; /* it is a release by itself; else what a fence precedes is released */
+    int acquires; /* it is an acquire by itself */
 };
 
 /* Order by words: everything that a thread releases by a write to a word precedes everything that another
  * thread does after a later read of that word. Called before such an access, and after one that writes; `r`
- * is its run. Within a CTA fences are assumed. Between CTAs both accesses must have a scope that includes the
- * other; what is released is what precedes the thread's, or another's, last fence known to it, or all if the
- * access is a release. Reading is taken as acquiring, since a thread that uses what it read depends on it. */
+ * is its run. Within a CTA fences are assumed, unless `strict`. Between CTAs both accesses must have a scope
+ * that includes the other; what is released is what precedes the thread's, or another's, last fence known to
+ * it, or all if the access is a release. Reading is taken as acquiring, since a thread that uses what it read
+ * depends on it; if `strict`, it waits for the lane's next fence, which for other CTAs' words has their
+ * scope. */
 int mt_clocks_before(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s);
 int mt_clocks_after(struct mt_clocks *o, const struct mt_access_run *r, const struct mt_clock_strong *s);
 

@@ -629,6 +629,7 @@ static int hazards_number(struct mt_hazards *h, struct mt_hazard_cta *c)
     c->order.views = h->words ? &h->views : NULL;
     c->order.far = &h->far;
     c->order.number = c->number;
+    c->order.strict = h->strict && h->words && !h->fenced;
     c->order.cluster = hazards_cluster(h, c->cta, &failed);
     return failed ? -1 : 0;
 }
@@ -745,20 +746,21 @@ static int hazards_overlap(const struct mt_access_run *r)
     return r->addresses || (r->stride < size && r->stride > -size);
 }
 
-/* Returns what a strong access orders. What does not say its scope counts as wide, and as a release: its
- * trace has no fences. */
+/* Returns what a strong access orders. What does not say its scope counts as wide, and as fenced: its trace
+ * has no fences. */
 static struct mt_clock_strong hazards_strong(const struct mt_hazards *h, const struct mt_access_run *r)
 {
     enum mt_scope scope = mt_site_scope(h->sites, r->site);
     enum mt_order_kind order = mt_site_order(h->sites, r->site);
     uint32_t type = r->meta >> 28 & 3;
+    int assumed = scope == MT_SCOPE_NONE || h->alone || h->fenced;
     int clusters = h->event && h->event->cluster[0] * h->event->cluster[1] * h->event->cluster[2] > 1;
-    return (struct mt_clock_strong){.reads = type != MT_STORE,
-                                    .writes = type != MT_LOAD,
-                                    .wide = scope == MT_SCOPE_NONE || scope >= MT_SCOPE_GPU ||
-                                            (scope == MT_SCOPE_CLUSTER && clusters),
-                                    .releases = scope == MT_SCOPE_NONE || h->alone || h->fenced ||
-                                                order == MT_ORDER_RELEASE || order == MT_ORDER_ACQ_REL};
+    return (struct mt_clock_strong){
+        .reads = type != MT_STORE,
+        .writes = type != MT_LOAD,
+        .wide = scope == MT_SCOPE_NONE || scope >= MT_SCOPE_GPU || (scope == MT_SCOPE_CLUSTER && clusters),
+        .releases = assumed || order == MT_ORDER_RELEASE || order == MT_ORDER_ACQ_REL,
+        .acquires = assumed || order == MT_ORDER_ACQUIRE || order == MT_ORDER_ACQ_REL};
 }
 
 /* Returns the way of a run's accesses; s: what it orders, if it is strong. */

@@ -3,12 +3,12 @@
  * global memory, of any threads of the launch, and ordered by atomics and strong accesses as well. Fed with
  * runs in the order of the trace, including barriers, from a source with MT_SOURCE_SPACES.
  *
- * Strong accesses are no hazard if the scope of each includes the other. In global memory a plain load and an
- * atomic are a hazard only with `strict`. Accesses of a word are kept until a later one of their type, or a
- * plain store, is ordered after them, so every racing word has a hazard; of accesses of CTAs that nothing
- * orders the first and the last MT_HAZARD_KEPT are kept. Not checked, but counted: copies with unknown
- * completion, memory of other CTAs (clusters), unknown warps, CTAs whose clocks were dropped for lack of
- * room. */
+ * Strong accesses are no hazard if the scope of each includes the other. Only with `strict` a plain load and
+ * an atomic of global memory are a hazard, and fences are required as PTX does (clocks.h). Accesses of a word
+ * are kept until a later one of their type, or a plain store, is ordered after them, so every racing word has
+ * a hazard; of accesses of CTAs that nothing orders the first and the last MT_HAZARD_KEPT are kept. Not
+ * checked, but counted: copies with unknown completion, memory of other CTAs (clusters), unknown warps, CTAs
+ * whose clocks were dropped for lack of room. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 

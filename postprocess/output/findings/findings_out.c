@@ -702,7 +702,10 @@ static void words_race(FILE *f, const struct mt_finding *x)
     words_place(f, x->other.file, x->other.line, x->other.at);
     fprintf(f, ", %s: ",
             own ? "with no wait for the copy (__pipeline_wait_prior, cp.async.wait_group) between the two"
-            : x->narrow   ? "and the scope of one does not include the other"
+            : x->narrow ? "and the scope of one does not include the other"
+            : x->unfenced > 1
+                ? "with nothing to order the two, since no fence (__threadfence) comes before the "
+                  "atomic that tells it, or after the one that is told"
             : x->unfenced ? "with nothing to order the two, since no fence (__threadfence) comes before "
                             "the atomic between them"
             : threads     ? "with no barrier or wait between the two"
