@@ -79,7 +79,7 @@ __global__ void near_flag(int *a, int right)
         ready = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
-        data = 3; // !near_flag: shared-race
+        data = a[1]; // !near_flag: shared-race
         __threadfence_block();
         atomicExch_block(&ready, 1);
     } else if (threadIdx.x == 32) {
