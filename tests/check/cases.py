@@ -496,6 +496,21 @@ def many(world):
     same("lines", (len(lines), lines[-1]), (1001, "100 more findings are not shown here: --format=json has all"))
 
 
+@case("many_words")
+def many_words(world):
+    """Each of 258,048 words of shared memory that nothing wrote counts, and the time is not that of all pairs of them (minutes)."""
+    source = world.path("words.cu")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("__global__ void k(int *out)\n{\n    __shared__ int s[4096];\n    int t = threadIdx.x, sum = 0;\n    s[t] = t;\n    __syncthreads();\n"
+                "    for (int i = 0; i < 64; i++)\n        sum += ((volatile int *)s)[64 * i + t];\n    out[blockIdx.x * 64 + t] = sum;\n}\n"
+                "int main()\n{\n    int *out;\n    cudaMalloc(&out, 64 * 64 * 4);\n    k<<<64, 64>>>(out);\n    return cudaFree(out);\n}\n")
+    program = world.compile(source, "-O1", "--mt-spaces=global,shared")
+    before = os.times().children_user
+    said, _ = check("--kinds=init", program, code=1, cwd=HERE)
+    same("words", [f["count"] for f in said["findings"]], [64 * (4096 - 64)])
+    holds("processor time", os.times().children_user - before < 40)
+
+
 @case("twins")
 def twins(world):
     """Each kind has three faulty programs or more, but for launches that fail."""

@@ -684,27 +684,40 @@ static int collect_reads_early(const struct mt_findings *f, const size_t *list, 
     return 0;
 }
 
-/* Returns 1 for a read of shared memory that nothing wrote because it is outside of the variable meant. */
-static int collect_reads_outside(const struct mt_findings *f, const struct mt_finding *x)
+/* Returns 1 for a read of shared memory that nothing wrote because it is outside of the variable meant: one
+ * of list[n] of f. */
+static int collect_reads_outside(const struct mt_findings *f, const size_t *list, size_t n,
+                                 const struct mt_finding *x)
 {
-    for (size_t i = 0; !x->alloc && i < f->count; i++)
-        if (f->list[i].kind == MT_FINDING_OF_BOUNDS && strcmp(f->list[i].kernel, x->kernel) == 0 &&
-            findings_side_order(&f->list[i].here, &x->here) == 0)
+    for (size_t i = 0; !x->alloc && i < n; i++)
+        if (strcmp(f->list[list[i]].kernel, x->kernel) == 0 &&
+            findings_side_order(&f->list[list[i]].here, &x->here) == 0)
             return 1;
     return 0;
 }
 
+/* Appends the numbers of the findings of a kind to list[n]; returns their number. Of uninitialised reads,
+ * which are not looked for, there may be a million, one for each word. */
+static size_t collect_numbers(const struct mt_findings *f, int kind, size_t *list, size_t n)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if ((int)f->list[i].kind == kind)
+            list[n++] = i;
+    return n;
+}
+
 int mt_check_early(struct mt_findings *f)
 {
-    size_t n = 0, races = 0, *list = malloc((f->count + 1) * sizeof *list);
+    size_t n = 0, *list = malloc((f->count + 1) * sizeof *list);
     unsigned char *gone = calloc(f->count + 1, 1);
     int rc = list && gone ? 0 : -1;
-    for (size_t i = 0; rc == 0 && i < f->count; i++)
-        if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE || f->list[i].kind == MT_FINDING_OF_SHARED_RACE)
-            list[races++] = i;
+    size_t races = rc ? 0 : collect_numbers(f, MT_FINDING_OF_GLOBAL_RACE, list, 0);
+    races = rc ? 0 : collect_numbers(f, MT_FINDING_OF_SHARED_RACE, list, races);
+    size_t both = rc ? 0 : collect_numbers(f, MT_FINDING_OF_BOUNDS, list, races);
     for (size_t i = 0; rc == 0 && i < f->count; i++)
         gone[i] = f->list[i].kind == MT_FINDING_OF_UNWRITTEN &&
-                  (collect_reads_early(f, list, races, &f->list[i]) || collect_reads_outside(f, &f->list[i]));
+                  (collect_reads_early(f, list, races, &f->list[i]) ||
+                   collect_reads_outside(f, list + races, both - races, &f->list[i]));
     for (size_t i = 0; rc == 0 && i < f->count; i++)
         if (!gone[i])
             f->list[n++] = f->list[i];
