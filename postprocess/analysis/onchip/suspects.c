@@ -5,11 +5,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 enum {
     WORD = 4,
-    PAGE_WORDS = 256,
+    GROUP = 16,
+    GROUPS = 16,
+    PAGE_WORDS = GROUP * GROUPS,
     BARRIERS = 16,
     LANES = 32,
     WARPS = 32,
@@ -22,10 +23,19 @@ enum {
 /* What has been done to a word. */
 enum { STORED = 1, LOADED = 2, STRONG = 4, NARROW = 8, SEVERAL = 16, FOUND = 32 };
 
+/* Of words one after the other that were all accessed together, each by the next thread: what is known of the
+ * first one. */
+struct suspect_group {
+    uint32_t epoch, owner;
+    uint16_t store, load, strong, flags;
+};
+
 /* Words one after the other. */
 struct mt_suspects_page {
     uint64_t first; /* number of the first word */
     uint32_t stamp;
+    uint32_t apart; /* a bit for each group whose words are told apart below */
+    struct suspect_group group[GROUPS];
     uint32_t epoch[PAGE_WORDS]; /* of the threads below */
     uint32_t owner[PAGE_WORDS]; /* the first CTA's number + 1 */
     uint16_t store[PAGE_WORDS], load[PAGE_WORDS],
@@ -39,19 +49,17 @@ struct mt_suspects_cta {
     uint32_t arrived[BARRIERS]; /* threads that have arrived */
     uint32_t lanes[BARRIERS][WARPS];
     struct mt_suspects_page *shared[MOST_SHARED / WORD / PAGE_WORDS];
-    UT_hash_handle hh;
 };
 
 /* ---- found words ---- */
 
-static int suspects_add(struct mt_suspects *s, struct mt_suspects_page *p, int shared, uint32_t i)
+static int suspects_add(struct mt_suspects *s, const struct mt_suspects_page *p, int shared, uint32_t i)
 {
     uint64_t word = p->first + i;
     uint64_t *mask = mt_pairmap_get(&s->found, (uint64_t)s->number << 1 | (unsigned)shared, word >> 6, 0);
     if (!mask || !mt_pairmap_get(&s->launches, s->number, 0, 1))
         return -1;
     *mask |= 1ull << (word & 63);
-    p->flags[i] |= FOUND;
     return 0;
 }
 
@@ -62,24 +70,20 @@ int mt_suspects_launched(const struct mt_suspects *s, uint32_t number)
 
 /* ---- CTAs ---- */
 
+/* Begins a CTA in the place of the oldest one, or of one of an earlier launch. */
 static struct mt_suspects_cta *suspects_open(struct mt_suspects *s, uint64_t cta)
 {
-    struct mt_suspects_cta *c = NULL;
-    if (HASH_COUNT(s->ctas) >= MOST_CTAS) {
-        c = s->ctas; /* the oldest one */
-        HASH_DELETE(hh, s->ctas, c);
-        if (!mt_pairmap_get(&s->gone, c->cta, 0, 1))
-            return NULL;
-    } else if (!(c = calloc(1, sizeof *c))) {
+    struct mt_suspects_cta **at = &s->ctas[s->opened % MOST_CTAS], *c = *at;
+    if (!c && !(c = *at = calloc(1, sizeof *c)))
         return NULL;
-    }
-    s->unseen += mt_pairmap_find(&s->gone, cta, 0) != NULL; /* what it did before is forgotten */
     c->cta = cta;
     c->number = s->opened++;
     c->epoch = ++s->epoch;
-    memset(c->arrived, 0, sizeof c->arrived);
-    memset(c->lanes, 0, sizeof c->lanes);
-    HASH_ADD(hh, s->ctas, cta, sizeof c->cta, c);
+    for (int i = 0; i < BARRIERS; i++) {
+        if (c->arrived[i])
+            memset(c->lanes[i], 0, sizeof c->lanes[i]);
+        c->arrived[i] = 0;
+    }
     return c;
 }
 
@@ -88,29 +92,22 @@ static struct mt_suspects_cta *suspects_cta(struct mt_suspects *s, uint64_t cta)
     struct mt_suspects_cta *c = s->current;
     if (c && c->cta == cta)
         return c;
-    HASH_FIND(hh, s->ctas, &cta, sizeof cta, c);
-    return s->current = c ? c : suspects_open(s, cta);
-}
-
-static void suspects_close(struct mt_suspects_cta *c)
-{
-    for (size_t i = 0; i < sizeof c->shared / sizeof *c->shared; i++)
-        free(c->shared[i]);
-    free(c);
+    uint64_t *at = mt_pairmap_get(&s->numbers, cta, 0, s->opened);
+    if (!at || (!s->ctas && !(s->ctas = calloc(MOST_CTAS, sizeof *s->ctas))))
+        return NULL;
+    if (*at + MOST_CTAS < s->opened) { /* it made room: what it did before is forgotten */
+        s->unseen++;
+        *at = s->opened;
+    }
+    return s->current = *at == s->opened ? suspects_open(s, cta) : s->ctas[*at % MOST_CTAS];
 }
 
 /* Ends the launch's CTAs. */
 static void suspects_end(struct mt_suspects *s)
 {
-    struct mt_suspects_cta *c, *after;
-    HASH_ITER(hh, s->ctas, c, after)
-    {
-        HASH_DELETE(hh, s->ctas, c);
-        suspects_close(c);
-    }
     s->current = NULL;
     s->opened = 0;
-    mt_pairmap_clear(&s->gone);
+    mt_pairmap_clear(&s->numbers);
 }
 
 /* ---- pages ---- */
@@ -123,7 +120,8 @@ static struct mt_suspects_page *suspects_fresh(struct mt_suspects_page **at, uin
         return p;
     if (!p && !(p = *at = malloc(sizeof *p)))
         return NULL;
-    memset(p, 0, sizeof *p);
+    memset(p->group, 0, sizeof p->group);
+    p->apart = 0;
     p->first = number * PAGE_WORDS;
     p->stamp = stamp;
     return p;
@@ -161,37 +159,47 @@ struct suspect_access {
     uint32_t epoch, owner;
 };
 
-/* Touches n words, the first by this thread and the others by `step` further ones each. found[i] gets 0
- * unless threads may race at word i, as of this access. Without branches, so that it is made of vectors. */
-static inline __attribute__((always_inline)) void suspect_words(struct mt_suspects_page *p, uint32_t first,
-                                                                uint32_t n, const struct suspect_access *a,
-                                                                unsigned way, uint16_t thread, uint16_t step,
-                                                                uint16_t *found)
+/* Touches a word. Returns 0 unless threads may race at it, as of this access. Without branches, so that rows
+ * of words are made of vectors. */
+static inline __attribute__((always_inline)) uint16_t suspect_word(uint32_t *epoch, uint32_t *owner,
+                                                                   uint16_t *store, uint16_t *load,
+                                                                   uint16_t *strong, uint16_t *flags,
+                                                                   const struct suspect_access *a,
+                                                                   unsigned way, uint16_t t)
 {
-    const uint32_t epoch = a->epoch, owner = a->owner;
     const uint16_t mixed = a->mixed ? MANY : 0, across = a->shared ? 0 : SEVERAL;
+    const uint16_t kept = *epoch == a->epoch ? MANY : 0;
+    uint16_t s = *store & kept, l = *load & kept, g = *strong & kept;
+    const uint16_t of_s = s && s != t ? 1 : 0, of_l = l && l != t ? 1 : 0, of_g = g && g != t ? 1 : 0;
+    const uint16_t f = (uint16_t)(*flags | way | (*owner && *owner != a->owner ? SEVERAL : 0));
+    uint16_t bad = of_s | (way == STORED ? of_l | of_g : way == LOADED ? of_g & mixed : of_l & mixed);
+    bad |= f & across && f & (STORED | NARROW) ? 1 : 0;
+    bad |= f & across && mixed && (f & (LOADED | STRONG)) == (LOADED | STRONG) ? 1 : 0;
+    const uint16_t found = bad && !(f & FOUND) ? 1 : 0;
+    *store = way != STORED ? s : !s || s == t ? t : MANY;
+    *load = way != LOADED ? l : !l || l == t ? t : MANY;
+    *strong = !(way & STRONG) ? g : !g || g == t ? t : MANY;
+    *epoch = a->epoch;
+    *owner = *owner ? *owner : a->owner;
+    *flags = found ? f | FOUND : f;
+    return found;
+}
+
+/* Touches n words, the first by this thread and the others by `step` further ones each. Returns 0 if no
+ * found[i] is 1. */
+static inline __attribute__((always_inline)) uint16_t suspect_words(struct mt_suspects_page *p,
+                                                                    uint32_t first, uint32_t n,
+                                                                    const struct suspect_access *a,
+                                                                    unsigned way, uint16_t thread,
+                                                                    uint16_t step, uint16_t *found)
+{
     uint16_t *store = p->store + first, *load = p->load + first, *strong = p->strong + first,
-             *flags = p->flags + first;
-    uint32_t *epochs = p->epoch + first, *owners = p->owner + first;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint16_t kept = epochs[i] == epoch ? MANY : 0, t = (uint16_t)(thread + i * step);
-        uint16_t s = store[i] & kept, l = load[i] & kept, g = strong[i] & kept;
-        const uint16_t of_s = s && s != t ? 1 : 0, of_l = l && l != t ? 1 : 0, of_g = g && g != t ? 1 : 0;
-        const uint16_t f = (uint16_t)(flags[i] | way | (owners[i] && owners[i] != owner ? SEVERAL : 0));
-        uint16_t bad = of_s | (way == STORED ? of_l | of_g : way == LOADED ? of_g & mixed : of_l & mixed);
-        bad |= f & across && f & (STORED | NARROW) ? 1 : 0;
-        bad |= f & across && mixed && (f & (LOADED | STRONG)) == (LOADED | STRONG) ? 1 : 0;
-        s = way != STORED ? s : !s || s == t ? t : MANY;
-        l = way != LOADED ? l : !l || l == t ? t : MANY;
-        g = !(way & STRONG) ? g : !g || g == t ? t : MANY;
-        epochs[i] = epoch;
-        owners[i] = owners[i] ? owners[i] : owner;
-        store[i] = s;
-        load[i] = l;
-        strong[i] = g;
-        flags[i] = f;
-        found[i] = bad && !(f & FOUND) ? 1 : 0;
-    }
+             *flags = p->flags + first, any = 0;
+    uint32_t *epoch = p->epoch + first, *owner = p->owner + first;
+    for (uint32_t i = 0; i < n; i++)
+        any |= found[i] = suspect_word(&epoch[i], &owner[i], &store[i], &load[i], &strong[i], &flags[i], a,
+                                       way, (uint16_t)(thread + i * step));
+    return any;
 }
 
 /* The same for several processors: what is chosen when the program starts. */
@@ -201,29 +209,70 @@ static inline __attribute__((always_inline)) void suspect_words(struct mt_suspec
 #define FOR_PROCESSORS
 #endif
 
-FOR_PROCESSORS static void suspect_row(struct mt_suspects_page *p, uint32_t first, uint32_t n,
-                                       const struct suspect_access *a, uint16_t thread, uint16_t *found)
+FOR_PROCESSORS static uint16_t suspect_row(struct mt_suspects_page *p, uint32_t first, uint32_t n,
+                                           const struct suspect_access *a, uint16_t thread, uint16_t step,
+                                           uint16_t *found)
 {
     if (a->way == STORED)
-        suspect_words(p, first, n, a, STORED, thread, 1, found);
-    else if (a->way == LOADED)
-        suspect_words(p, first, n, a, LOADED, thread, 1, found);
-    else
-        suspect_words(p, first, n, a, a->way, thread, 1, found);
+        return suspect_words(p, first, n, a, STORED, thread, step, found);
+    if (a->way == LOADED)
+        return suspect_words(p, first, n, a, LOADED, thread, step, found);
+    return suspect_words(p, first, n, a, a->way, thread, step, found);
 }
 
-/* Touches words of one page: of a row (step 1), or all by one thread (step 0). */
-static int suspects_part(struct mt_suspects *s, struct mt_suspects_page *p, const struct suspect_access *a,
-                         uint32_t first, uint32_t n, uint16_t thread, uint16_t step)
+/* ---- groups ---- */
+
+/* Gives the words of a group what is known of the first one. */
+static void suspects_spread(uint16_t *words, uint16_t of, uint16_t step)
 {
-    uint16_t found[LANES] = {0}, any = 0;
-    if (step)
-        suspect_row(p, first, n, a, thread, found);
-    else
-        suspect_words(p, first, n, a, a->way, thread, 0, found);
-    for (uint32_t i = 0; i < n; i++)
-        any |= found[i];
-    for (uint32_t i = 0; (any || a->copy) && i < n; i++)
+    const uint16_t by = of && of != MANY ? step : 0;
+    for (uint16_t i = 0; i < GROUP; i++)
+        words[i] = (uint16_t)(of + i * by);
+}
+
+/* Tells the words of a group apart from now on. */
+static void suspects_part(const struct mt_suspects *s, struct mt_suspects_page *p, uint32_t group)
+{
+    const struct suspect_group *g = &p->group[group];
+    const uint32_t at = group * GROUP;
+    p->apart |= 1u << group;
+    for (uint32_t i = at; i < at + GROUP; i++) {
+        p->epoch[i] = g->epoch;
+        p->owner[i] = g->owner;
+    }
+    suspects_spread(&p->store[at], g->store, !s->alone);
+    suspects_spread(&p->load[at], g->load, !s->alone);
+    suspects_spread(&p->strong[at], g->strong, !s->alone);
+    suspects_spread(&p->flags[at], g->flags, 0);
+}
+
+static void suspects_part_all(const struct mt_suspects *s, struct mt_suspects_page *p, uint32_t first,
+                              uint32_t n)
+{
+    for (uint32_t g = first / GROUP; g <= (first + n - 1) / GROUP; g++)
+        if (!(p->apart >> g & 1))
+            suspects_part(s, p, g);
+}
+
+/* Touches the words of a page from this one on: a group, or at most `n`. *done: how many. step: the next
+ * thread, or 0 for one thread. */
+static int suspects_some(struct mt_suspects *s, struct mt_suspects_page *p, const struct suspect_access *a,
+                         uint32_t first, uint32_t n, uint16_t thread, uint16_t step, uint32_t *done)
+{
+    uint16_t found[LANES], any;
+    struct suspect_group *g = &p->group[first / GROUP];
+    if (first % GROUP == 0 && n >= GROUP && step == !s->alone && !(p->apart >> first / GROUP & 1)) {
+        *done = GROUP;
+        any =
+            suspect_word(&g->epoch, &g->owner, &g->store, &g->load, &g->strong, &g->flags, a, a->way, thread);
+        for (uint32_t i = 0; i < GROUP; i++)
+            found[i] = any;
+    } else {
+        *done = n < LANES ? n : LANES;
+        suspects_part_all(s, p, first, *done);
+        any = suspect_row(p, first, *done, a, thread, step, found);
+    }
+    for (uint32_t i = 0; (any || a->copy) && i < *done; i++)
         if ((found[i] || a->copy) && suspects_add(s, p, a->shared, first + i) != 0)
             return -1;
     return 0;
@@ -234,38 +283,44 @@ static int suspects_touch(struct mt_suspects *s, struct mt_suspects_cta *c, cons
                           uint64_t word, uint64_t n, uint16_t thread, uint16_t step)
 {
     int failed = 0;
-    while (n) {
+    for (uint32_t part; n; n -= part, word += part, thread = (uint16_t)(thread + part * step)) {
         uint32_t first = (uint32_t)(word % PAGE_WORDS), left = PAGE_WORDS - first;
-        uint32_t part = n < left ? (uint32_t)n : left;
         struct mt_suspects_page *p = suspects_page(s, c, a->shared, word / PAGE_WORDS, &failed);
-        part = part < LANES ? part : LANES;
-        if (failed || (p && suspects_part(s, p, a, first, part, thread, step) != 0))
+        part = n < left ? (uint32_t)n : left;
+        if (failed || (p && suspects_some(s, p, a, first, part, thread, step, &part) != 0))
             return -1;
         s->unseen += !p;
-        thread = (uint16_t)(thread + part * step);
-        word += part;
-        n -= part;
     }
     return 0;
 }
 
-static unsigned suspects_way(const struct mt_suspects *s, const struct mt_access_run *r)
+/* Touches one word. */
+static inline int suspects_one(struct mt_suspects *s, struct mt_suspects_cta *c,
+                               const struct suspect_access *a, uint64_t word, uint16_t thread)
 {
-    uint32_t type = mt_run_type(r) & 3;
-    if (type != MT_ATOMIC && !mt_site_strong(s->sites, r->site))
-        return type == MT_STORE ? STORED : LOADED;
-    enum mt_scope scope = mt_site_scope(s->sites, r->site);
-    return scope == MT_SCOPE_CTA || scope == MT_SCOPE_CLUSTER ? STRONG | NARROW : STRONG;
+    int failed = 0;
+    const uint32_t i = (uint32_t)(word % PAGE_WORDS);
+    struct mt_suspects_page *p = suspects_page(s, c, a->shared, word / PAGE_WORDS, &failed);
+    if (!p) {
+        s->unseen += !failed;
+        return -failed;
+    }
+    if (!(p->apart >> i / GROUP & 1))
+        suspects_part(s, p, i / GROUP);
+    return !suspect_word(&p->epoch[i], &p->owner[i], &p->store[i], &p->load[i], &p->strong[i], &p->flags[i],
+                         a, a->way, thread) &&
+                   !a->copy
+               ? 0
+               : suspects_add(s, p, a->shared, i);
 }
 
-/* Returns how many accesses from i on are of one row of words, or all of one word (*step 1, 0), by
- * consecutive lanes; 1: neither. */
+/* Returns how many accesses from i on are one after the other, or all of one word (*step 1, 0). */
 static uint32_t suspects_alike(const struct mt_access_run *r, uint32_t i, uint16_t *step)
 {
     uint64_t first = mt_run_address(r, i);
     uint32_t n = i + 1;
     *step = 0;
-    if (n == r->count || mt_run_size(r) != WORD || first % WORD)
+    if (n == r->count || first % WORD)
         return 1;
     uint64_t by = mt_run_address(r, n) - first;
     if (by != WORD && by)
@@ -278,27 +333,50 @@ static uint32_t suspects_alike(const struct mt_access_run *r, uint32_t i, uint16
     return n - i;
 }
 
+/* Touches the words of accesses from i on, by the next lane of a mask. Returns how many accesses that were,
+ * or 0 without memory. together: 1 if accesses one after the other are by lanes one after the other. */
+static uint32_t suspects_next(struct mt_suspects *s, struct mt_suspects_cta *c,
+                              const struct suspect_access *a, const struct mt_access_run *r, uint32_t i,
+                              uint32_t mask, int together)
+{
+    uint64_t address = mt_run_address(r, i), word = address / WORD,
+             last = (address + mt_run_size(r) - 1) / WORD;
+    uint16_t step = 0, thread = s->alone ? 1 : (uint16_t)MANY;
+    uint32_t n = together ? suspects_alike(r, i, &step) : 1;
+    if (n > 1 && !step && a->way != LOADED) /* threads that write one word are told apart */
+        n = 1;
+    if (!s->alone && mask && r->warp < WARPS && (step || n == 1))
+        thread = (uint16_t)(r->warp * LANES + (uint32_t)__builtin_ctz(mask) + 1);
+    int rc = !step && word == last
+                 ? suspects_one(s, c, a, word, thread)
+                 : suspects_touch(s, c, a, word, step ? n : last - word + 1, thread, s->alone ? 0 : step);
+    return rc == 0 ? n : 0;
+}
+
 /* Touches the words of a run by the threads of a warp, of which all between the first and the last take part,
  * or by unknown ones. */
 static int suspects_each(struct mt_suspects *s, struct mt_suspects_cta *c, const struct suspect_access *a,
                          const struct mt_access_run *r, int dense)
 {
-    uint32_t mask = r->mask, size = mt_run_size(r), n;
-    for (uint32_t i = 0; i < r->count; i += n) {
-        uint64_t word = mt_run_address(r, i) / WORD;
-        uint16_t step = 0, thread = s->alone ? 1 : (uint16_t)MANY;
-        n = dense || s->alone ? suspects_alike(r, i, &step) : 1;
-        if (n > 1 && !step && a->way != LOADED) /* threads that write one word are told apart */
-            n = 1;
-        uint64_t words = step ? n : (mt_run_address(r, i) + size - 1) / WORD - word + 1;
-        if (!s->alone && mask && r->warp < WARPS && (step || n == 1))
-            thread = (uint16_t)(r->warp * LANES + (uint32_t)__builtin_ctz(mask) + 1);
-        if (suspects_touch(s, c, a, word, words, thread, s->alone ? 0 : step) != 0)
+    const int together = (s->alone || (dense && r->warp < WARPS)) && mt_run_size(r) == WORD &&
+                         (r->addresses || r->stride == WORD || r->stride == 0);
+    uint32_t mask = r->mask;
+    for (uint32_t i = 0, n; i < r->count; i += n) {
+        if (!(n = suspects_next(s, c, a, r, i, mask, together)))
             return -1;
-        for (uint32_t k = 0; k < n; k++)
+        for (uint32_t k = 0; k < n && i + n < r->count; k++)
             mask &= mask - 1;
     }
     return 0;
+}
+
+static unsigned suspects_way(const struct mt_suspects *s, const struct mt_access_run *r)
+{
+    uint32_t type = mt_run_type(r) & 3;
+    if (type != MT_ATOMIC && !mt_site_strong(s->sites, r->site))
+        return type == MT_STORE ? STORED : LOADED;
+    enum mt_scope scope = mt_site_scope(s->sites, r->site);
+    return scope == MT_SCOPE_CTA || scope == MT_SCOPE_CLUSTER ? STRONG | NARROW : STRONG;
 }
 
 static int suspects_run(struct mt_suspects *s, struct mt_suspects_cta *c, const struct mt_access_run *r)
@@ -381,21 +459,42 @@ static int suspects_runs(void *self, const struct mt_access_run *runs, size_t n)
     return 0;
 }
 
-static void suspects_free(void *self)
+/* Frees what finding needs, but not what was found. */
+static int suspects_finish(void *self)
 {
     struct mt_suspects *s = self;
     suspects_end(s);
+    for (size_t i = 0; s->ctas && i < MOST_CTAS && s->ctas[i]; i++) {
+        for (size_t k = 0; k < MOST_SHARED / WORD / PAGE_WORDS; k++)
+            free(s->ctas[i]->shared[k]);
+        free(s->ctas[i]);
+    }
     for (size_t i = 0; i < s->npages; i++)
         free(s->pages[i]);
-    free(s->pages);
+    free((void *)s->ctas);
+    free((void *)s->pages);
+    s->ctas = NULL;
+    s->pages = NULL;
+    s->last = NULL;
+    s->npages = s->pages_room = 0;
     mt_pairmap_free(&s->at);
     mt_pairmap_free(&s->announced);
+    mt_pairmap_free(&s->numbers);
+    return 0;
+}
+
+static void suspects_free(void *self)
+{
+    struct mt_suspects *s = self;
+    (void)suspects_finish(s);
     mt_pairmap_free(&s->found);
     mt_pairmap_free(&s->launches);
     mt_pairmap_free(&s->orders);
-    mt_pairmap_free(&s->gone);
     memset(s, 0, sizeof *s);
 }
 
-const struct mt_analysis mt_suspects_analysis = {
-    .needs = MT_NEEDS_SPACES, .launch = suspects_launch, .runs = suspects_runs, .free = suspects_free};
+const struct mt_analysis mt_suspects_analysis = {.needs = MT_NEEDS_SPACES,
+                                                 .launch = suspects_launch,
+                                                 .runs = suspects_runs,
+                                                 .finish = suspects_finish,
+                                                 .free = suspects_free};

@@ -25,13 +25,13 @@ struct mt_suspects {
     struct mt_suspects_page **pages, *last;
     struct mt_pairmap at; /* number of a page: its place in `pages` */
     size_t npages, pages_room;
-    struct mt_suspects_cta *ctas; /* by CTA */
+    struct mt_suspects_cta **ctas; /* by number; a new one takes the place of an old one */
     struct mt_suspects_cta *current;
     uint32_t epoch, stamp, number; /* latest epoch of all CTAs; the launch's + 1, and its number */
     uint32_t opened;               /* CTAs of the launch so far */
     int alone, copies;             /* 1: no barriers are recorded; there are asynchronous copies */
     struct mt_pairmap announced;   /* sites that announce copies, at the next site */
-    struct mt_pairmap gone;        /* CTAs of the launch that made room for others */
+    struct mt_pairmap numbers;     /* numbers of the launch's CTAs, by CTA */
     uint64_t most;                 /* threads of a CTA */
 };
 
