@@ -14,10 +14,10 @@ enum {
     BARRIERS = 16,
     LANES = 32,
     WARPS = 32,
-    MOST_SHARED = 1 << 20, /* bytes: more than any GPU has */
-    MOST_CTAS = 1 << 13,   /* CTAs with a state; the oldest one makes room */
-    MOST_PAGES = 1 << 20,  /* 1 GiB of global memory */
-    MANY = UINT16_MAX      /* several threads */
+    SHARED_PAGES = (1 << 20) / WORD / PAGE_WORDS, /* more than any GPU has */
+    MOST_CTAS = 1 << 13,                          /* CTAs with a state; the oldest one makes room */
+    MOST_PAGES = 1 << 20,                         /* 1 GiB of global memory */
+    MANY = UINT16_MAX                             /* several threads */
 };
 
 /* What has been done to a word. */
@@ -48,7 +48,7 @@ struct mt_suspects_cta {
     uint32_t number, epoch;
     uint32_t arrived[BARRIERS]; /* threads that have arrived */
     uint32_t lanes[BARRIERS][WARPS];
-    struct mt_suspects_page *shared[MOST_SHARED / WORD / PAGE_WORDS];
+    struct mt_suspects_page *shared[SHARED_PAGES];
 };
 
 /* ---- found words ---- */
@@ -128,18 +128,16 @@ static struct mt_suspects_page *suspects_fresh(struct mt_suspects_page **at, uin
 }
 
 /* Returns the page of that number, or NULL: too many, or no memory with *failed 1. */
-static struct mt_suspects_page *suspects_page(struct mt_suspects *s, struct mt_suspects_cta *c, int shared,
-                                              uint64_t number, int *failed)
+static struct mt_suspects_page *suspects_page_new(struct mt_suspects *s, struct mt_suspects_cta *c,
+                                                  int shared, uint64_t number, int *failed)
 {
-    struct mt_suspects_page *p = s->last;
+    if (shared && number >= SHARED_PAGES)
+        return NULL;
     if (shared) {
-        if (number >= sizeof c->shared / sizeof *c->shared)
-            return NULL;
-        *failed = !(p = suspects_fresh(&c->shared[number], number, s->stamp));
+        struct mt_suspects_page *p = suspects_fresh(&c->shared[number], number, s->stamp);
+        *failed = !p;
         return p;
     }
-    if (p && p->first == number * PAGE_WORDS && p->stamp == s->stamp)
-        return p;
     uint64_t *at = mt_pairmap_get(&s->at, number, 0, s->npages);
     *failed = !at || mt_grow(&s->pages, &s->pages_room, s->npages + 1, sizeof *s->pages) != 0;
     if (*failed || *at >= MOST_PAGES)
@@ -148,6 +146,15 @@ static struct mt_suspects_page *suspects_page(struct mt_suspects *s, struct mt_s
         s->pages[s->npages++] = NULL;
     *failed = !(s->last = suspects_fresh(&s->pages[*at], number, s->stamp));
     return s->last;
+}
+
+static inline struct mt_suspects_page *suspects_page(struct mt_suspects *s, struct mt_suspects_cta *c,
+                                                     int shared, uint64_t number, int *failed)
+{
+    struct mt_suspects_page *p = !shared ? s->last : number < SHARED_PAGES ? c->shared[number] : NULL;
+    return p && p->first == number * PAGE_WORDS && p->stamp == s->stamp
+               ? p
+               : suspects_page_new(s, c, shared, number, failed);
 }
 
 /* ---- accesses ---- */
@@ -465,7 +472,7 @@ static int suspects_finish(void *self)
     struct mt_suspects *s = self;
     suspects_end(s);
     for (size_t i = 0; s->ctas && i < MOST_CTAS && s->ctas[i]; i++) {
-        for (size_t k = 0; k < MOST_SHARED / WORD / PAGE_WORDS; k++)
+        for (size_t k = 0; k < SHARED_PAGES; k++)
             free(s->ctas[i]->shared[k]);
         free(s->ctas[i]);
     }
