@@ -255,6 +255,14 @@ static uint32_t device_decode_slot_of(struct mt_device_decoder *d, unsigned toke
 
 /* ---- shapes (lanes) ---- */
 
+/* Counts the bits of a mask. Old processors have no instruction for it, and a call takes longer. */
+static inline uint32_t device_decode_bits(uint32_t x)
+{
+    x -= x >> 1 & 0x55555555;
+    x = (x & 0x33333333) + (x >> 2 & 0x33333333);
+    return ((x + (x >> 4)) & 0x0f0f0f0f) * 0x01010101u >> 24;
+}
+
 static int device_decode_new_shape(struct mt_device_decoder *d, struct mt_device_slot *s)
 {
     struct shape *h = &s->shape[s->now ^= 1];
@@ -270,7 +278,7 @@ static int device_decode_new_shape(struct mt_device_decoder *d, struct mt_device
     if (flags & NEW_MASK) {
         if (device_decode_bytes_of(d, &d->shapes, &h->mask, sizeof h->mask) != 0)
             return -1;
-        count = (unsigned)__builtin_popcount(h->mask);
+        count = device_decode_bits(h->mask);
     } else if (flags & NEW_COUNT) {
         h->mask = 0;
         if (device_decode_number(d, &d->shapes, &count) != 0)
@@ -282,21 +290,31 @@ static int device_decode_new_shape(struct mt_device_decoder *d, struct mt_device
     return flags & NEW_STRIDE ? number_signed(d, &d->shapes, &h->stride) : 0;
 }
 
-/* Reads values of `width` bits, lowest first, without reading beyond the last one. */
-static void device_decode_unpack(const unsigned char *at, const unsigned char *end, unsigned width,
-                                 uint32_t n, uint64_t *out)
+/* Returns how many of n values of `width` bits can be read as words of 8 bytes. */
+static uint32_t device_decode_words(size_t bytes, unsigned width, uint32_t n)
 {
-    uint64_t word, keep = width == WHOLE ? UINT64_MAX : ((uint64_t)1 << width) - 1;
-    for (uint32_t i = 0; i < n; i++) {
-        size_t bit = (size_t)i * width;
+    const size_t most = bytes < 8 ? 0 : width ? (8 * (bytes - 8) + 7) / width + 1 : n;
+    return most < n ? (uint32_t)most : n;
+}
+
+/* Reads values of `width` bits, lowest first, without reading beyond the last one, and shifts them. */
+static void device_decode_unpack(const unsigned char *at, const unsigned char *end, unsigned width,
+                                 unsigned shift, uint32_t n, uint64_t *out)
+{
+    const uint64_t keep = width == WHOLE ? UINT64_MAX : ((uint64_t)1 << width) - 1;
+    const uint32_t words = device_decode_words((size_t)(end - at), width, n);
+    uint64_t word;
+    for (uint32_t i = 0; i < words; i++) {
+        const size_t bit = (size_t)i * width;
+        memcpy(&word, at + bit / 8, 8);
+        out[i] = (word >> bit % 8 & keep) << shift;
+    }
+    for (uint32_t i = words; i < n; i++) {
+        const size_t bit = (size_t)i * width;
         const unsigned char *p = at + bit / 8;
-        if (end - p >= 8) {
-            memcpy(&word, p, 8);
-        } else {
-            word = 0;
-            memcpy(&word, p, (size_t)(end - p));
-        }
-        out[i] = word >> bit % 8 & keep;
+        word = 0;
+        memcpy(&word, p, end - p < 8 ? (size_t)(end - p) : 8);
+        out[i] = (word >> bit % 8 & keep) << shift;
     }
 }
 
@@ -323,7 +341,7 @@ static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_sl
     if (!(head[0] & SAME_LANES)) {
         if (device_decode_bytes_of(d, &d->lanes, &h->mask, sizeof h->mask) != 0)
             return -1;
-        count = (unsigned)__builtin_popcount(h->mask);
+        count = device_decode_bits(h->mask);
         if (!h->mask && device_decode_number(d, &d->lanes, &count) != 0)
             return -1;
     }
@@ -333,11 +351,12 @@ static int device_decode_gather(struct mt_device_decoder *d, struct mt_device_sl
     size_t bytes = (count * width + 7) / 8;
     if ((size_t)(d->lanes.end - d->lanes.at) < bytes)
         return device_decode_damaged(d, "ends inside a column");
-    device_decode_unpack(d->lanes.at, d->lanes.end, width, h->count, h->delta);
+    device_decode_unpack(d->lanes.at, d->lanes.end, width, shift, h->count, h->delta);
     d->lanes.at += bytes;
-    *base = s->low + (h->delta[0] << shift);
+    const uint64_t first = h->delta[0];
+    *base = s->low + first;
     for (uint32_t i = 0; i < h->count; i++)
-        h->delta[i] = s->low + (h->delta[i] << shift) - *base;
+        h->delta[i] -= first;
     return 0;
 }
 
@@ -365,6 +384,7 @@ static inline void device_decode_note(struct mt_device_decoder *d, struct mt_dev
     s->seen = 1;
     x->address = base;
     x->slot = slot;
+    __builtin_prefetch(&d->own[MT_MTC_OWN_PLACE(d->before, s->next)], 1); /* likely the next one */
 }
 
 static int base_of(struct mt_device_decoder *d, const struct mt_device_slot *s, uint32_t slot,
@@ -388,6 +408,13 @@ static int base_of(struct mt_device_decoder *d, const struct mt_device_slot *s, 
         *base = (mine ? own->address : s->last) + v;
         return 0;
     }
+}
+
+static void device_decode_lanes(uint64_t *restrict lanes, uint64_t base, const uint64_t *restrict delta,
+                                uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        lanes[i] = base + delta[i];
 }
 
 static int device_decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
@@ -436,8 +463,8 @@ static int device_decode_run(struct mt_device_decoder *d, struct mt_access_run *
                                 .mask = h->mask,
                                 .warp = x->warp,
                                 .site = s->site};
-    for (uint32_t i = 0; h->irregular && i < h->count; i++)
-        lanes[i] = base + h->delta[i];
+    if (h->irregular)
+        device_decode_lanes(lanes, base, h->delta, h->count);
     return 0;
 }
 

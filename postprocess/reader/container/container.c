@@ -15,8 +15,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Sizes of a block, in runs. A block ends after a step that has lists of addresses. */
-enum { MT_BLOCK_STEP = 1024, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };
+/* Sizes of a block, in runs: few enough for a processor's caches. A block ends after a step that has lists of
+ * addresses. */
+enum { MT_BLOCK_STEP = 256, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };
 
 /* Runs of one chunk. The owner releases them with mt_block_put, from any thread. */
 struct mt_run_block {
