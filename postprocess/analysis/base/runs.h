@@ -117,6 +117,31 @@ static inline uint32_t mt_run_within(const struct mt_access_run *r, uint32_t i, 
     return more < left - 1 ? (uint32_t)more + 1 : left;
 }
 
+enum { MT_RUN_WIDE = 1 << 16 };
+
+/* Returns the bytes from the lowest address of a run to its last byte; 0: none, or more than MT_RUN_WIDE. */
+static inline uint64_t mt_run_extent(const struct mt_access_run *r, uint64_t *lowest)
+{
+    const uint64_t size = mt_run_size(r);
+    uint64_t low = r->base, high = low;
+    if (!r->count || r->count > MT_RUN_WIDE || size > MT_RUN_WIDE ||
+        (!r->addresses && (r->stride > MT_RUN_WIDE || r->stride < -MT_RUN_WIDE)))
+        return 0;
+    if (!r->addresses) {
+        const int64_t by = r->stride * (int64_t)(r->count - 1);
+        low += by < 0 ? (uint64_t)by : 0;
+        high += by > 0 ? (uint64_t)by : 0;
+    } else {
+        low = high = r->addresses[0];
+        for (uint32_t i = 1; i < r->count; i++) {
+            low = r->addresses[i] < low ? r->addresses[i] : low;
+            high = r->addresses[i] > high ? r->addresses[i] : high;
+        }
+    }
+    *lowest = low;
+    return high - low > MT_RUN_WIDE || high + size < low ? 0 : high - low + size;
+}
+
 /* Piece of a run: contiguous bytes, for analyses that do not depend on the order or division of accesses. A
  * piece holds one access, or several without gaps. */
 struct mt_piece {

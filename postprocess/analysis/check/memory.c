@@ -30,12 +30,14 @@ static uint64_t padding_distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* Returns the distance between lanes; 0: not known. */
-static uint64_t padding_step(const struct mt_access_run *r)
+/* Returns the greatest common divisor of a step and all distances from lane to lane; 0: not known. */
+static uint64_t padding_step(const struct mt_access_run *r, uint64_t step)
 {
-    uint64_t step = 0;
-    for (uint32_t i = 1; i < (r->addresses ? r->count : r->count > 1 ? 2 : 1); i++)
-        step = padding_divisor(step, padding_distance(mt_run_address(r, i - 1), mt_run_address(r, i)));
+    for (uint32_t i = 1; i < (r->addresses ? r->count : r->count > 1 ? 2 : 1); i++) {
+        const uint64_t by = padding_distance(mt_run_address(r, i - 1), mt_run_address(r, i));
+        if (!step || step & (step - 1) || by & (step - 1)) /* not a multiple of a power of two */
+            step = padding_divisor(step, by);
+    }
     return step;
 }
 
@@ -69,7 +71,7 @@ static void members_fold(struct mt_members *m, uint64_t step)
  * anywhere. */
 static void members_store(struct mt_members *m, const struct mt_access_run *r, uint64_t offset, int whole)
 {
-    uint64_t step = padding_divisor(m->step, padding_step(r));
+    uint64_t step = padding_step(r, m->step);
     if (m->widest < mt_run_size(r))
         m->widest = mt_run_size(r);
     if (step != m->step)
@@ -231,6 +233,7 @@ static void check_shared_launch(struct mt_check_shared *x, int blind)
         written_free(&x->written[i]);
     mt_pairmap_clear(&x->numbers);
     x->count = 0;
+    x->last = NULL;
     x->members = (struct mt_members){0};
     x->blind = blind;
 }
@@ -248,11 +251,19 @@ static int written_init(struct mt_written *w, uint64_t bytes);
 /* Finds the written bytes of a CTA; *w is NULL if they were dropped. Returns 0, or -1 without memory. */
 static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written **w, uint64_t *number)
 {
+    if (x->last && x->last_cta == cta) {
+        *number = x->last_number;
+        *w = x->last;
+        return 0;
+    }
     const uint64_t *at = mt_pairmap_get(&x->numbers, cta, 0, x->count);
     if (!at || (!x->written && !(x->written = calloc(MT_SHARED_CTAS, sizeof *x->written))))
         return -1;
     *number = *at;
     *w = *at + MT_SHARED_CTAS < x->count ? NULL : &x->written[*at % MT_SHARED_CTAS];
+    x->last = *w;
+    x->last_cta = cta;
+    x->last_number = *at;
     if (*at != x->count)
         return 0;
     x->count++;
@@ -260,7 +271,9 @@ static int shared_cta(struct mt_check_shared *x, uint64_t cta, struct mt_written
     return written_init(*w, BYTES);
 }
 
-static enum mt_access_type unwritten_way(const struct mt_unwritten *u, const struct mt_access_run *r);
+static enum mt_access_type unwritten_way(struct mt_unwritten *u, const struct mt_access_run *r);
+static int written_of_run(const struct mt_written *w, const struct mt_access_run *r, uint64_t base,
+                          uint64_t lowest, uint64_t extent);
 static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, uint32_t first,
                          uint64_t begin, uint64_t address, uint64_t n, uint64_t memory,
                          const struct mt_alloc_event *alloc);
@@ -307,7 +320,7 @@ static int check_shared_run(struct mt_check_shared *x, const struct mt_access_ru
     const int loads = way != MT_STORE && size <= (r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE);
     struct mt_written *w;
     struct mt_piece p;
-    uint64_t number;
+    uint64_t number, lowest, extent;
     uint32_t at = 0, first = 0;
     if (type >= MT_SYNC_BARRIER || mt_rec_space(type) != MT_IN_SHARED || x->blind || !r->count)
         return 0;
@@ -319,6 +332,8 @@ static int check_shared_run(struct mt_check_shared *x, const struct mt_access_ru
         return -1;
     if (w && way != MT_LOAD)
         members_store(&x->members, r, mt_run_address(r, 0), whole);
+    if (w && (extent = mt_run_extent(r, &lowest)) && written_of_run(w, r, 0, lowest, extent))
+        return 0;
     for (; w && mt_run_piece(r, &at, &p); first = at)
         if (p.address > BYTES || p.bytes > BYTES - p.address) /* memory of another CTA of the cluster */
             x->blind |= way != MT_LOAD;
@@ -381,20 +396,25 @@ static void written_close(uint64_t **page)
     *page = full;
 }
 
-/* Allocates words for a page that has none. */
-static int written_open(uint64_t **page)
+/* Allocates words for page number `at` if it has none. Bits of bytes beyond the end are set. */
+static int written_open(struct mt_written *w, uint64_t at)
 {
+    uint64_t **page = &w->page[at], bytes = w->bytes - (at << WRITTEN_PAGE_BITS);
     int set = *page == full;
     if (*page && !set)
         return 0;
     if (!(*page = malloc(WRITTEN_WORDS * sizeof(uint64_t))))
         return -1;
     memset(*page, set ? 0xff : 0, WRITTEN_WORDS * sizeof(uint64_t));
+    for (unsigned i = 0; bytes < WRITTEN_PAGE && i < WRITTEN_WORDS; i++)
+        if (64 * (i + 1) > bytes)
+            (*page)[i] |= 64 * i < bytes ? UINT64_MAX << bytes % 64 : UINT64_MAX;
     return 0;
 }
 
-static int written_page(uint64_t **page, unsigned from, uint64_t n)
+static int written_page(struct mt_written *w, uint64_t number, unsigned from, uint64_t n)
 {
+    uint64_t **page = &w->page[number];
     if (*page == full)
         return 0;
     if (n == WRITTEN_PAGE) {
@@ -402,14 +422,15 @@ static int written_page(uint64_t **page, unsigned from, uint64_t n)
         *page = full;
         return 0;
     }
-    if (written_open(page) != 0)
+    if (written_open(w, number) != 0)
         return -1;
     int whole = 0;
     for (unsigned at = from, end = from + (unsigned)n; at < end; at = (at | 63) + 1) {
         (*page)[at / 64] |= written_mask(at % 64, end - at);
         whole |= (*page)[at / 64] == UINT64_MAX;
     }
-    if (whole && from + n == WRITTEN_PAGE) /* usually written in ascending order, so checked at once */
+    /* usually written in ascending order, so checked at the last byte */
+    if (whole && (from + n == WRITTEN_PAGE || (number << WRITTEN_PAGE_BITS) + from + n == w->bytes))
         written_close(page);
     return 0;
 }
@@ -421,7 +442,7 @@ static int written_set(struct mt_written *w, uint64_t from, uint64_t n)
     uint64_t end = from >= w->bytes || w->all ? from : from + written_least(n, w->bytes - from);
     while (from < end) {
         uint64_t here = written_least(end - from, WRITTEN_PAGE - from % WRITTEN_PAGE);
-        if (written_page(&w->page[from >> WRITTEN_PAGE_BITS], from % WRITTEN_PAGE, here) != 0)
+        if (written_page(w, from >> WRITTEN_PAGE_BITS, from % WRITTEN_PAGE, here) != 0)
             return -1;
         from += here;
     }
@@ -435,7 +456,7 @@ static int written_clear(struct mt_written *w, uint64_t from, uint64_t n)
     while (from < end) {
         uint64_t **page = &w->page[from >> WRITTEN_PAGE_BITS];
         uint64_t here = written_least(end - from, WRITTEN_PAGE - from % WRITTEN_PAGE);
-        if (*page && written_open(page) != 0)
+        if (*page && written_open(w, from >> WRITTEN_PAGE_BITS) != 0)
             return -1;
         for (uint64_t at = from, to = from + here; *page && at < to; at = (at | 63) + 1)
             (*page)[at % WRITTEN_PAGE / 64] &= ~written_mask(at % 64, to - at);
@@ -486,6 +507,36 @@ static uint64_t written_run(const struct mt_written *w, uint64_t from, uint64_t 
     return at - from;
 }
 
+/* Returns 1 if n bytes of a word of 64 are written; 0 if not, or if there is more to it. */
+static inline int written_has(const struct mt_written *w, uint64_t from, uint32_t n)
+{
+    const uint64_t *page = w->page[from >> WRITTEN_PAGE_BITS];
+    const uint64_t bits = n < 64 ? ((1ull << n) - 1) << from % 64 : UINT64_MAX;
+    if (!page || from % 64 + n > 64)
+        return 0;
+    return page == full || (page[from % WRITTEN_PAGE / 64] & bits) == bits;
+}
+
+/* Returns 1 if all that a run accesses is written, 0 if not or if it is not easily told. lowest, extent: from
+ * mt_run_extent, of bytes of the set; base: address of its first byte. */
+static int written_of_run(const struct mt_written *w, const struct mt_access_run *r, uint64_t base,
+                          uint64_t lowest, uint64_t extent)
+{
+    const uint32_t size = mt_run_size(r);
+    const uint64_t from = lowest - base;
+    int set;
+    if (w->all)
+        return 1;
+    if (from > w->bytes || extent > w->bytes - from)
+        return 0;
+    if (extent <= 64ull * r->count && written_run(w, from, extent, &set) == extent && set)
+        return 1;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!written_has(w, mt_run_address(r, i) - base, size))
+            return 0;
+    return 1;
+}
+
 enum { MOST = 1 << 20, UNWRITTEN_WORD = 4 };
 
 static const char *const unwritten_ops[] = {"load", "store", "atomic", "access"};
@@ -533,12 +584,16 @@ static int unwritten_add(struct mt_unwritten *u, const struct mt_access_run *r, 
 }
 
 /* Returns how a run accesses its memory: an exchange whose result nobody uses is a store. */
-static enum mt_access_type unwritten_way(const struct mt_unwritten *u, const struct mt_access_run *r)
+static enum mt_access_type unwritten_way(struct mt_unwritten *u, const struct mt_access_run *r)
 {
     const uint32_t way = mt_run_type(r) & 3;
-    const struct mt_site_event *s =
-        way == MT_ATOMIC ? mt_companion_site(mt_source_companion(u->source, u->input), r->site) : NULL;
-    return s && s->overwrites ? MT_STORE : (enum mt_access_type)way;
+    if (way == MT_ATOMIC && (!u->known || u->site != r->site)) {
+        const struct mt_site_event *s = mt_companion_site(mt_source_companion(u->source, u->input), r->site);
+        u->known = 1;
+        u->site = r->site;
+        u->overwrites = s && s->overwrites;
+    }
+    return way == MT_ATOMIC && u->overwrites ? MT_STORE : (enum mt_access_type)way;
 }
 
 /* Marks words that a CTA stores to in global memory. */
@@ -1473,7 +1528,7 @@ static void memory_blind(struct mt_check_memory *m)
 /* Returns 1 if the run copies part of a struct. */
 static int memory_copies(const struct mt_check_memory *m, const struct mt_access_run *r)
 {
-    return mt_pairmap_find(&m->copying, r->site, m->unwritten.input) != NULL;
+    return m->copying.count && mt_pairmap_find(&m->copying, r->site, m->unwritten.input) != NULL;
 }
 
 /* Checks a read of `n` unwritten bytes of a piece, `at` bytes from its beginning and `offset` bytes into
@@ -1551,6 +1606,28 @@ static int memory_members(struct mt_check_memory *m, const struct mt_access_run 
     return 0;
 }
 
+/* Handles a run in one allocation that changes nothing there, and reads nothing unwritten. Returns 1, 0 for
+ * other runs, or -1 without memory. */
+static int memory_quick(struct mt_check_memory *m, const struct mt_access_run *r, enum mt_access_type type)
+{
+    struct mt_check_block *b;
+    uint64_t offset = 0, lowest, extent = mt_run_extent(r, &lowest);
+    int host = 0;
+    if (!extent || (type == MT_STORE && m->unwritten.count))
+        return 0;
+    if (memory_part(m, lowest, extent, &b, &offset) != extent)
+        return 0;
+    if (!b)
+        return 1;
+    if (!written_of_run(&b->written, r, lowest - offset, lowest, extent) ||
+        (type != MT_LOAD && (written_run(&b->host, offset, extent, &host) != extent || host)))
+        return 0;
+    b->stored |= type != MT_LOAD;
+    b->loaded |= type != MT_STORE;
+    b->unread = type != MT_STORE ? NULL : b->unread;
+    return 1;
+}
+
 static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
 {
     struct mt_piece p;
@@ -1560,6 +1637,8 @@ static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
     const enum mt_access_type type = unwritten_way(&m->unwritten, r);
     if (type != MT_LOAD && memory_members(m, r) != 0)
         return -1;
+    if (memory_quick(m, r, type))
+        return 0;
     for (; mt_run_piece(r, &at, &p); first = at)
         if ((type != MT_STORE && check_memory_load(m, r, &p, first) != 0) ||
             (type != MT_LOAD && check_memory_store(m, r, &p) != 0))
@@ -1577,6 +1656,7 @@ static int memory_launch(void *self, const struct mt_run_launch *launch)
     m->unwritten.launch = l;
     m->unwritten.kernel = launch->kernel;
     m->unwritten.input = launch->input;
+    m->unwritten.known = 0;
     m->unwritten.step = launch->superstep;
     check_shared_launch(&m->shared, l && l->untraced);
     m->past = l && !m->threads && l->seq >= m->past ? l->seq + 1 : m->past;

@@ -72,6 +72,8 @@ struct mt_unwritten {
     struct mt_unwritten_word *list;
     size_t count, room;
     struct mt_pairmap words; /* map from (word, memory) to index in the list */
+    uint32_t site;           /* if known: site of the latest atomics, and */
+    int known, overwrites;   /* 1: they are exchanges whose results nobody uses */
 };
 
 /* Uninitialised reads of shared memory in the current launch. Fed with the runs of a source that has
@@ -84,6 +86,8 @@ struct mt_check_shared {
     struct mt_written *written; /* entry of a CTA: its number % MT_SHARED_CTAS */
     struct mt_pairmap numbers;  /* numbers of CTAs, in the order of their first access */
     uint64_t count;
+    struct mt_written *last; /* of the latest CTA, or NULL */
+    uint64_t last_cta, last_number;
     struct mt_members members; /* all CTAs have the same variables */
     int blind;                 /* 1: not all writes of this launch are recorded */
 };
