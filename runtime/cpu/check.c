@@ -287,7 +287,8 @@ void mt_fault_take_back(void)
  * not. */
 #define AFTER_END (1u << 26)
 #define AFTER_SKIP (1u << 30)
-#define SPINS (1u << 26) /* number of yields of its threads with the same effect */
+#define ROW_WIDE ((int64_t)1 << 40) /* bytes between lanes of a row whose addresses do not wrap round */
+#define SPINS (1u << 26)            /* number of yields of its threads with the same effect */
 
 int mt_check_on, mt_check_all;
 
@@ -297,7 +298,7 @@ struct known {
     uint64_t generation;
     int device; /* device that it is for */
 };
-static _Thread_local struct known known[CACHED];
+static _Thread_local struct known known[CACHED] __attribute__((tls_model("initial-exec")));
 static _Thread_local unsigned next_known;
 
 /* Returns whether the launch may touch the bytes, which are part of the memory. */
@@ -521,12 +522,17 @@ static _Thread_local struct {
     const struct mt_image *image;
     const void *code;
     uint32_t site;
-} last;
+} last __attribute__((tls_model("initial-exec")));
+
+/* Addresses of a warp's access. */
+struct check_span {
+    uint64_t low, high, bits; /* the lowest and the highest one; bits that any of them has */
+};
 
 /* Returns whether all lanes' accesses are good, if that shows at once: they are aligned, and lie in one
  * variable or one allocation that is known already. */
 static int check_whole(const struct mt_pool_launch *run, const struct mt_image *image,
-                       const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site)
+                       const struct check_span *x, uint32_t meta, uint32_t site)
 {
     const struct mt_image_site *s =
         site < image->head->nsites ? (const struct mt_image_site *)image->head->sites + site : NULL;
@@ -534,52 +540,82 @@ static int check_whole(const struct mt_pool_launch *run, const struct mt_image *
         mt_check_all && s && s->object && s->object <= image->head->nobjects
             ? (const struct mt_image_object *)image->head->objects + s->object - 1
             : NULL;
-    uint64_t first = address[__builtin_ctz(lanes)], low = first, high = first, bits = first,
-             bytes = meta & MT_RAW_MAX_SIZE, begin, size;
+    uint64_t bytes = meta & MT_RAW_MAX_SIZE, begin, size;
     uint32_t align = s ? s->align : 0, space = mt_rec_space(meta >> 28);
-    for (uint32_t i = 0; i < MT_WARP; i++) {
-        uint64_t a = lanes >> i & 1 ? address[i] : first;
-        low = a < low ? a : low;
-        high = a > high ? a : high;
-        bits |= a;
-    }
-    if ((align && (align & (align - 1) || bits & (align - 1))) || high > UINT64_MAX - bytes)
+    if ((align && (align & (align - 1) || x->bits & (align - 1))) || x->high > UINT64_MAX - bytes)
         return 0;
     if (!o || (o->space == MT_OBJECT_GLOBAL && !o->address))
         return meta >> 28 >= MT_CHECK_CONSTANT ||
-               (!space && check_is_known(run->launch, low, high + bytes - low));
+               (!space && check_is_known(run->launch, x->low, x->high + bytes - x->low));
     begin = object_base(image, o);
     size = o->dynamic ? mt_cpu_tls.dyn_shared : o->bytes;
-    return low >= begin && high - begin <= size && bytes <= size - (high - begin) &&
-           (space || check_is_known(run->launch, low, high + bytes - low));
+    return x->low >= begin && x->high - begin <= size && bytes <= size - (x->high - begin) &&
+           (space || check_is_known(run->launch, x->low, x->high + bytes - x->low));
 }
 
-uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
+/* Notes an access. Returns whether all lanes' accesses are good, if that shows at once. */
+static int check_quick(const struct check_span *x, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller)
 {
-    struct mt_cta *cta = mt_cta_current();
-    struct mt_pool_launch *run = cta->run;
+    struct mt_pool_launch *run = mt_cta_current()->run;
     const struct mt_image *image = image_of(run, caller);
-    uint32_t bad = 0, told = 0;
     last.run = run;
     last.image = image;
     last.code = caller;
     last.site = site - (image->head->site_base ? image->site_base : 0);
-    if (lanes && check_whole(run, image, address, lanes, meta, last.site)) {
-        check_go_on(run, (uint32_t)__builtin_popcount(lanes));
+    if (!lanes || !check_whole(run, image, x, meta, last.site))
         return 0;
-    }
+    check_go_on(run, (uint32_t)__builtin_popcount(lanes));
+    return 1;
+}
+
+/* Checks lane by lane the access that was noted. */
+static uint32_t check_each(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site)
+{
+    struct mt_cta *cta = mt_cta_current();
+    uint32_t bad = 0, told = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for the report */
-        int code = check_one(run, image, address[i], meta, site);
+        int code = check_one(cta->run, last.image, address[i], meta, site);
         told |= (uint32_t)(code != 0) << i;
         bad |= (uint32_t)(code > 0) << i;
     }
     if (told && mt_cpu_settings.check.stop)
         mt_check_end();
-    check_go_on(run, (uint32_t)__builtin_popcount(lanes));
+    check_go_on(cta->run, (uint32_t)__builtin_popcount(lanes));
     return bad;
+}
+
+uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
+                       const void *caller)
+{
+    const uint64_t first = lanes ? address[__builtin_ctz(lanes)] : 0;
+    struct check_span x = {first, first, first};
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const uint64_t a = address[__builtin_ctz(m)];
+        x.low = a < x.low ? a : x.low;
+        x.high = a > x.high ? a : x.high;
+        x.bits |= a;
+    }
+    return check_quick(&x, lanes, meta, site, caller) ? 0 : check_each(address, lanes, meta, site);
+}
+
+uint32_t mt_check_row(uint64_t base, int64_t stride, uint32_t lanes, uint32_t meta, uint32_t site,
+                      const void *caller)
+{
+    const uint64_t by = (uint64_t)stride, left = lanes ? (uint32_t)__builtin_ctz(lanes) : 0,
+                   right = lanes ? 31 - (uint32_t)__builtin_clz(lanes) : 0;
+    uint64_t list[MT_WARP], first = base + left * by, end = base + right * by;
+    struct check_span x = {first, end, first | (left < right ? by : 0)};
+    if (stride < 0)
+        x = (struct check_span){end, first, x.bits};
+    if (x.low <= x.high && stride >= -ROW_WIDE && stride <= ROW_WIDE &&
+        check_quick(&x, lanes, meta, site, caller))
+        return 0;
+    for (uint32_t i = 0; i < MT_WARP; i++)
+        list[i] = base + i * by;
+    return mt_check_warp(list, lanes, meta, site, caller);
 }
 
 static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, struct mt_check_place place,

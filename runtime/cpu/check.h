@@ -17,6 +17,9 @@ extern int mt_check_on, mt_check_all;
  * skipped; under MEMTRACE_CHECK=stop the thread or warp ends. */
 uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
                        const void *caller);
+/* The same for lanes at base + lane * stride. */
+uint32_t mt_check_row(uint64_t base, int64_t stride, uint32_t lanes, uint32_t meta, uint32_t site,
+                      const void *caller);
 /* Ends the running thread or warp, whose access cannot be skipped; the launch fails. */
 _Noreturn void mt_check_end(void);
 /* Counts a retry of the running thread, which polls for something. */

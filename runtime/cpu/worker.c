@@ -1734,13 +1734,9 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
     uint32_t bad = 0;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     const struct mt_access_runs *runs = mt_worker_self->runs;
-    if (MT_UNLIKELY(mt_check_on)) {
-        uint64_t list[MT_WARP];
-        for (uint32_t i = 0; i < MT_WARP; i++)
-            list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
-        if (mt_rec_space(meta >> 28) <= MT_IN_LOCAL) /* not a barrier */
-            bad = mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
-    }
+    if (MT_UNLIKELY(mt_check_on) && mt_rec_space(meta >> 28) <= MT_IN_LOCAL) /* not a barrier */
+        bad = lane ? mt_check_warp(lane, mask, meta, site, __builtin_return_address(0))
+                   : mt_check_row(base, stride, mask, meta, site, __builtin_return_address(0));
     if (t->run == runs->run + RUNS)
         worker_call(mt_worker_self, runs_flush_here, 0);
     if (mt_check_on)

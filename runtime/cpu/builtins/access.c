@@ -456,6 +456,11 @@ MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const u
         return mt_cpu_tls.run == mt_cpu_tls.run_end
                    ? mt_cpu_check_constant(lane, mask, meta, (uint32_t)(of >> 32) + __mt_site_base)
                    : 0;
+    if (space == MT_RECORD_SHARED && !bytes) { /* all of one kind */
+        for (uint32_t m = mask; m; m &= m - 1)
+            at[__builtin_ctz(m)] = spaces_shared(lane[__builtin_ctz(m)]);
+        return spaces_wanted() ? warp_lanes(at, mask, (struct what){of, warp}) : 0;
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         at[i] = lane[i];
