@@ -476,6 +476,14 @@ static void gaps_taken(int right)
     size_t bytes = (right ? 20 : 32) * sizeof(Gaps);
     cudaMemcpy(h, a, bytes, cudaMemcpyDeviceToHost); // !gaps_taken: uninitialised-copy
 }
+static void gaps_filled(int right) // by the host, to whom they are no gaps, then by a kernel
+{
+    Buffer<Gaps> a(32, false);
+    Gaps h[32];
+    cudaMemset2D(a, sizeof(Gaps), 0, 13, 32);
+    put_gaps<<<1, 32>>>(a, right ? 32 : 20);
+    cudaMemcpy(h, a, sizeof h, cudaMemcpyDeviceToHost); // !gaps_filled: uninitialised-copy
+}
 
 // ---- memory that is mapped side by side ----
 
@@ -568,6 +576,7 @@ static const Fault faults[] = {
     {"third_set", third_set},
     {"most_set", most_set},
     {"gaps_taken", gaps_taken},
+    {"gaps_filled", gaps_filled},
     {"mapped", mapped},
 };
 

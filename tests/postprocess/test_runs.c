@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "analysis/base/runs.h"
 #include "memtrace/trace.h"
 
 static struct mt_raw_record runs_record(uint32_t type, uint32_t size, uint64_t address, uint32_t cta,
@@ -137,6 +138,41 @@ static void apart_again(void **state)
     }
 }
 
+/* A run's first and last byte, beside those of its accesses one by one. */
+static void runs_extents(void **state)
+{
+    (void)state;
+    enum { LANES = 32 };
+    unsigned seed = 5, told = 0;
+    for (unsigned i = 0; i < 20000; i++) {
+        static const uint64_t bases[] = {0, 0x7f0000000000, UINT64_MAX - 100};
+        uint64_t lane[LANES], at = bases[rand_r(&seed) % 3] + (unsigned)rand_r(&seed) % 64, low = 0;
+        const uint32_t size = 1 + (unsigned)rand_r(&seed) % 16,
+                       reach = 1u << (1 + (unsigned)rand_r(&seed) % 20);
+        struct mt_access_run r = {
+            .base = at, .meta = size, .count = 1 + (unsigned)rand_r(&seed) % LANES, .mask = UINT32_MAX};
+        r.stride = (int64_t)((unsigned)rand_r(&seed) % reach) - (int64_t)(reach / 2);
+        for (unsigned k = 0; k < LANES; k++)
+            lane[k] = i % 2 ? at + (unsigned)rand_r(&seed) % reach : at + k * (uint64_t)r.stride;
+        r.addresses = i % 2 ? lane : NULL;
+        __int128 first = lane[0], end = first + size;
+        int around = 0;
+        for (unsigned k = 0; k < r.count; k++) {
+            around |= !r.addresses && ((__int128)at + k * (__int128)r.stride != lane[k]);
+            first = lane[k] < first ? lane[k] : first;
+            end = (__int128)lane[k] + size > end ? (__int128)lane[k] + size : end;
+        }
+        uint64_t extent = mt_run_extent(&r, &low);
+        if (!extent) { /* too wide, or around the end of the address space */
+            assert_true(end - first > MT_RUN_WIDE || end > UINT64_MAX || around);
+            continue;
+        }
+        told++;
+        assert_true(low == (uint64_t)first && extent == (uint64_t)(end - first));
+    }
+    assert_true(told > 10000);
+}
+
 /* A source hands out the same launches and records either way. */
 static void runs_source(void **state)
 {
@@ -190,6 +226,6 @@ static void runs_source(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(apart_again),
-                                       cmocka_unit_test(runs_source)};
+                                       cmocka_unit_test(runs_extents), cmocka_unit_test(runs_source)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

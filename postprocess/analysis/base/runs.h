@@ -125,10 +125,10 @@ static inline uint64_t mt_run_extent(const struct mt_access_run *r, uint64_t *lo
     const uint64_t size = mt_run_size(r);
     uint64_t low = r->base, high = low;
     if (!r->count || r->count > MT_RUN_WIDE || size > MT_RUN_WIDE ||
-        (!r->addresses && (r->stride > MT_RUN_WIDE || r->stride < -MT_RUN_WIDE)))
+        (!r->addresses && r->count > 1 && (r->stride > MT_RUN_WIDE || r->stride < -MT_RUN_WIDE)))
         return 0;
     if (!r->addresses) {
-        const int64_t by = r->stride * (int64_t)(r->count - 1);
+        const int64_t by = r->count > 1 ? r->stride * (int64_t)(r->count - 1) : 0;
         low += by < 0 ? (uint64_t)by : 0;
         high += by > 0 ? (uint64_t)by : 0;
     } else {
