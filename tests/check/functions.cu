@@ -230,6 +230,22 @@ static void not_waited(int right) // the host itself, after the launch of a grap
     cudaGraphExecDestroy(x);
 }
 
+static void destroyed(int right) // which is no wait
+{
+    Shared a;
+    Graph g;
+    cudaGraphExec_t x;
+    void *one[] = {&a.p};
+    g.kernel((void *)write_all, one, nullptr, 0);
+    cudaGraphInstantiate(&x, g.g, 0);
+    cudaGraphLaunch(x, nullptr);
+    if (right)
+        cudaStreamSynchronize(nullptr);
+    cudaGraphExecDestroy(x);
+    sum += a.p[1]; // !destroyed: host-race
+    cudaDeviceSynchronize();
+}
+
 static const Fault faults[] = {{"node_reads", node_reads},
                                {"node_writes", node_writes},
                                {"beside_copy", beside_copy},
@@ -238,7 +254,8 @@ static const Fault faults[] = {{"node_reads", node_reads},
                                {"called_back", called_back},
                                {"told", told},
                                {"not_waited", not_waited},
-                               {"flagged", flagged}};
+                               {"flagged", flagged},
+                               {"destroyed", destroyed}};
 
 int main(int argc, char **argv)
 {

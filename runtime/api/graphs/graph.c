@@ -1970,7 +1970,7 @@ cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
     if (!x)
         return mt_fail(cudaErrorInvalidValue);
     if (x->last && x->graph->n)
-        mt_mark_wait(x->last); /* its memory nodes may be in use */
+        mt_mark_await(x->last); /* its memory nodes may be in use */
     mt_mark_release(x->last);
     mt_order_paths_done(&x->paths.own);
     mt_order_paths_done(&x->paths.bodies);
@@ -2161,7 +2161,7 @@ static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x
     int type = 0;
     *at = NULL;
     if (x->last && graph_conditions(x->graph)) /* launches under way read the bodies */
-        mt_mark_wait(x->last);
+        mt_mark_await(x->last);
     if (x->graph->n != g->n)
         return cudaGraphExecUpdateErrorTopologyChanged;
     *at = graph_exec_differs(x->graph, g, &type);

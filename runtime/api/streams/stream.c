@@ -1125,13 +1125,20 @@ int mt_mark_done(struct mt_mark *m)
     return done;
 }
 
-void mt_mark_wait(struct mt_mark *m)
+void mt_mark_await(struct mt_mark *m)
 {
     pthread_mutex_lock(&queue_lock);
     mark_waiters++;
     while (!m->done && !closed)
         pthread_cond_wait(&reached, &queue_lock);
     mark_waiters--;
+    pthread_mutex_unlock(&queue_lock);
+}
+
+void mt_mark_wait(struct mt_mark *m)
+{
+    mt_mark_await(m);
+    pthread_mutex_lock(&queue_lock);
     order_waited_mark(m);
     pthread_mutex_unlock(&queue_lock);
 }

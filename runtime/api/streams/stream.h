@@ -210,6 +210,8 @@ struct mt_mark *mt_mark_hold(struct mt_mark *m);
 void mt_mark_release(struct mt_mark *m);
 int mt_mark_done(struct mt_mark *m);
 void mt_mark_wait(struct mt_mark *m);
+/* The same for a call that does not wait by CUDA's rules: the host knows nothing of what is reached. */
+void mt_mark_await(struct mt_mark *m);
 
 /* ---- host functions of the program ---- */
 
