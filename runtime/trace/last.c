@@ -104,14 +104,15 @@ static int last_sleeps(pid_t thread)
     return n == 5 && number == SYS_futex && !time && (what == FUTEX_WAIT || what == FUTEX_WAIT_BITSET);
 }
 
-static int last_others_sleep(void)
+/* but: a thread that does not matter, or 0 */
+static int last_others_sleep(pid_t but)
 {
     unsigned left = SLEEPERS;
     int sleep = 1;
     DIR *d = opendir("/proc/self/task");
     for (const struct dirent *e; d && sleep && (e = readdir(d));) {
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
-        if (thread > 0 && thread != thread_id() && thread != waiting && !last_is_ours(thread))
+        if (thread > 0 && thread != thread_id() && thread != but && !last_is_ours(thread))
             sleep = left && left-- && last_sleeps(thread);
     }
     if (d)
@@ -121,7 +122,7 @@ static int last_others_sleep(void)
 
 int mt_last_asleep(void)
 {
-    return last_others_sleep();
+    return last_others_sleep(waiting);
 }
 
 void mt_last_waits(int on)
@@ -137,7 +138,7 @@ int mt_last_alone(void)
     for (const struct own *o = all; o; o = o->next)
         threads++;
     pthread_mutex_unlock(&lock);
-    return !stat("/proc/self/task", &st) && (st.st_nlink == threads || last_others_sleep());
+    return !stat("/proc/self/task", &st) && (st.st_nlink == threads || last_others_sleep(0));
 }
 
 /* Returns 1 for a dead thread: the first thread stays in the list, dead, while others exist. */

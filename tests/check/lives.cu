@@ -348,7 +348,8 @@ static void functions()
         fflush(stdout);
         tally = 0;
         cudaLaunchHostFunc(nullptr, f, nullptr);
-        long meanwhile = f == first_long ? sum(text, N) : 0;
+        long meanwhile =
+            f == first_long ? write(ends[1], text, 100) + read(ends[0], extra, 100) + sum(text, N) : 0;
         cudaDeviceSynchronize();
         say("meanwhile", meanwhile);
     }

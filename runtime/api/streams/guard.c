@@ -91,6 +91,10 @@ struct guard_action { /* struct sigaction of the kernel */
 };
 
 static _Atomic int state;
+static _Atomic int busy; /* a thread decides whether to close the pages, or a host function is watched; no
+                          * mutex, as a thread with closed pages makes no system call to give it back */
+static _Thread_local int decides;   /* it is this one */
+static _Atomic unsigned gone_on;    /* times that the program went on with work under way */
 static pthread_t owner;             /* thread that closed the pages */
 static char *raised;                /* its selector */
 static _Thread_local char selector; /* read by the kernel at each system call of a thread that is armed */
@@ -482,12 +486,43 @@ static int guard_due(void)
     return pages <= FEW || calls <= 2 || calls * pages <= MUCH || !(calls & (calls - 1));
 }
 
+/* Waits until no other thread is busy so, for some ms. Returns 1, and is busy until guard_leave, or 0. */
+static int guard_enter(unsigned ms)
+{
+    const struct timespec moment = {.tv_nsec = 100000};
+    unsigned tries = 0;
+    while (atomic_exchange(&busy, 1)) {
+        if (tries++ >= 10 * ms)
+            return 0;
+        nanosleep(&moment, NULL);
+    }
+    decides = 1;
+    return 1;
+}
+
+static void guard_leave(void)
+{
+    if (decides)
+        atomic_store(&busy, 0);
+    decides = 0;
+}
+
+/* The program goes on while work is under way, so no host function may be watched. */
+static void guard_go_on(void)
+{
+    if (patience > 1) /* it may wait for the host, perhaps each time */
+        patience /= 2;
+    atomic_fetch_add(&gone_on, 1);
+    guard_lift();
+}
+
 static int guard_settled(void)
 {
-    int idle = mt_stream_settle(patience);
-    if (!idle && patience > 1) /* it may wait for the host, perhaps each time */
-        patience /= 2;
-    return idle;
+    guard_leave(); /* to host functions */
+    if (mt_stream_settle(patience) && guard_enter(patience))
+        return 1;
+    guard_go_on();
+    return 0;
 }
 
 /* Returns why the host cannot be watched now, or WATCHED. */
@@ -505,9 +540,9 @@ static enum guard_reason guard_obstacle(void)
                                                     : WATCHED;
 }
 
-static void guard_after(void)
+static void guard_left(void)
 {
-    if (mt_in_host_function() || !mt_order_outstanding() || !guard_spans())
+    if (!guard_spans())
         return;
     enum guard_reason why = guard_obstacle();
     calls_left++;
@@ -516,6 +551,24 @@ static void guard_after(void)
         guard_not(why);
     else if (mt_order_outstanding()) /* host functions may have ended meanwhile */
         guard_raise();
+}
+
+static void guard_after(void)
+{
+    if (mt_in_host_function() || !mt_order_outstanding())
+        return;
+    mt_last_waits(1); /* for a host function that is watched */
+    int entered = guard_enter(patience);
+    mt_last_waits(0);
+    if (entered) {
+        guard_left();
+    } else {
+        calls_left++;
+        counted = 0;
+        guard_not(NOT_BUSY);
+        guard_go_on();
+    }
+    guard_leave();
 }
 
 /* ---- lines ---- */
@@ -580,6 +633,7 @@ static void guard_before(void)
 
 /* ---- host functions ---- */
 
+enum { FUNCTION_MS = 200 };       /* as long as a host function waits to be watched */
 static uint64_t function_blocked; /* SIGSYS, if it was blocked */
 
 static int function_may(void)
@@ -589,20 +643,31 @@ static int function_may(void)
            guard_signals() && guard_plain() && backtrace(warm, 2) > 0 && guard_arm();
 }
 
-int mt_guard_function(void)
+static int function_watch(void)
 {
     const uint64_t call = 1ull << (SIGSYS - 1);
-    if (!mt_call_hooks || atomic_load(&state) != DOWN || ntouches || !guard_spans())
+    if (atomic_load(&state) != DOWN || ntouches || !guard_spans())
         return 0;
     mt_guard_call(SYS_rt_sigprocmask, (long)SIG_UNBLOCK, &call, &function_blocked, 8L);
     function_blocked &= call;
     counted = 1; /* it is no call */
+    unsigned before = gone_on;
     if (function_may())
         guard_raise();
+    if (gone_on != before) /* now guard_go_on may have found the pages open */
+        guard_lift();
     if (pthread_equal(owner, pthread_self()) && atomic_load(&state) == UP)
         return 1;
     mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, &function_blocked, NULL, 8L);
     return 0;
+}
+
+int mt_guard_function(void)
+{
+    int watched = mt_call_hooks && guard_enter(FUNCTION_MS) && function_watch();
+    if (!watched)
+        guard_leave();
+    return watched;
 }
 
 void mt_guard_function_end(uint64_t op)
@@ -610,6 +675,7 @@ void mt_guard_function_end(uint64_t op)
     guard_lift();
     mt_guard_call(SYS_rt_sigprocmask, (long)SIG_BLOCK, &function_blocked, NULL, 8L);
     guard_write(op);
+    guard_leave();
 }
 
 void mt_guard_finish(void)
@@ -625,6 +691,8 @@ void mt_guard_finish(void)
 void mt_guard_forked(void)
 {
     atomic_store(&state, DOWN);
+    atomic_store(&busy, 0);
+    decides = 0;
     selector = 0;
     armed = 0;
     ntouches = 0;
