@@ -504,7 +504,7 @@ def many_words(world):
         f.write("__global__ void k(int *out)\n{\n    __shared__ int s[4096];\n    int t = threadIdx.x, sum = 0;\n    s[t] = t;\n    __syncthreads();\n"
                 "    for (int i = 0; i < 64; i++)\n        sum += ((volatile int *)s)[64 * i + t];\n    out[blockIdx.x * 64 + t] = sum;\n}\n"
                 "int main()\n{\n    int *out;\n    cudaMalloc(&out, 64 * 64 * 4);\n    k<<<64, 64>>>(out);\n    return cudaFree(out);\n}\n")
-    program = world.compile(source, "-O1", "--mt-spaces=global,shared")
+    program = world.compile(source, "-O1", "-g", "--mt-spaces=global,shared")
     before = os.times().children_user
     said, _ = check("--kinds=init", program, code=1, cwd=HERE)
     same("words", [f["count"] for f in said["findings"]], [64 * (4096 - 64)])

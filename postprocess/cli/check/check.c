@@ -83,6 +83,7 @@ struct opened {
     const char *stub;         /* kernel of the previous address, if that was in a kernel's stub; or NULL */
     struct mt_pairmap allocs; /* allocations whose lines were looked up */
     int trusted;              /* 1: files may be opened */
+    struct mt_finding_side launch[2]; /* the previous launch, before and after it was looked up */
 };
 
 static struct mt_elf *place_open(struct opened *o, const char *path, size_t n)
@@ -336,6 +337,16 @@ static const struct mt_alloc_event *place_alloc(struct mt_findings *f, struct op
     return (const struct mt_alloc_event *)(uintptr_t)*made;
 }
 
+/* Uninitialised words of one launch are many findings, one after the other: they are looked up once. */
+static void place_launch(struct mt_findings *f, struct opened *o, struct mt_finding_side *s)
+{
+    if (memcmp(s, &o->launch[0], sizeof *s) != 0) {
+        o->launch[0] = o->launch[1] = *s;
+        place_call(f, o, &o->launch[1]);
+    }
+    *s = o->launch[1];
+}
+
 /* Finds lines and callers of calls; ran: 0 for a trace that names files which cannot be trusted. */
 static void check_places(struct mt_findings *f, int ran)
 {
@@ -344,7 +355,7 @@ static void check_places(struct mt_findings *f, int ran)
         struct mt_finding *x = &f->list[i];
         place_call(f, &o, &x->here);
         place_call(f, &o, &x->other);
-        place_call(f, &o, &x->launched);
+        place_launch(f, &o, &x->launched);
         x->alloc = x->alloc && ran ? place_alloc(f, &o, x->alloc) : x->alloc;
     }
     mt_pairmap_free(&o.allocs);
