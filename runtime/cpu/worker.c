@@ -1512,10 +1512,12 @@ void mt_cpu_warp_turn(void)
         f = cta_pick(cta);
     else
         return;
+    const uint32_t place = mt_cpu_tls.place; /* of the warp function, which follows */
     worker_queue_append(&cta->ready, self);
     cta->nready++;
     cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
+    mt_cpu_tls.place = place;
 }
 
 /* Yields in code that may run for long without waiting: other fibers of the CTA go on, then other CTAs. */
@@ -2227,8 +2229,8 @@ static int check_result(struct mt_pool_launch *run)
     l->told = run->ended || run->told;
     if (!run->ended)
         return run->failed;
-    snprintf(l->message, sizeof l->message, "%llu bad access%s, reported above", (unsigned long long)n,
-             n == 1 ? "" : "es");
+    snprintf(l->message, sizeof l->message, "%llu bad access%s (`check` lines of its trace)",
+             (unsigned long long)n, n == 1 ? "" : "es");
     return run->bad;
 }
 

@@ -110,6 +110,15 @@ __global__ void leader(int *a, int right)
         v = __shfl_sync(0xffffff00u, v, right ? 8 : 0); // !leader: mask
     a[threadIdx.x] = v;
 }
+__global__ void by_warps(int *a, int right) // each warp lets others come to the barrier before its sum
+{
+    __shared__ int s[2];
+    int v = __shfl_down_sync(right ? ~0u : 0xffffu, a[threadIdx.x], 1); // !by_warps: mask
+    if (threadIdx.x % 32 == 0)
+        s[threadIdx.x / 32] = v;
+    __syncthreads();
+    a[threadIdx.x] = s[threadIdx.x / 32];
+}
 __global__ void half_warp(int *a, int right)
 {
     __syncwarp(right ? ~0u : 0xffffu); // !half_warp: mask
@@ -139,6 +148,7 @@ static const Fault faults[] = {
     {"outside", of<outside, 32>},
     {"leader", of<leader, 32>},
     {"half_warp", of<half_warp, 32>},
+    {"by_warps", of<by_warps, 64>},
     {"gone", of<gone, 32>},
     {"both", of<both, 32>},
     {"grid_half", of_grid<grid_half>},

@@ -852,10 +852,12 @@ static int run_program_find(struct program *p, const char *name, const struct en
 {
     *p = (struct program){.what = "", .injected = e->injects};
     int why = mt_files_executable(name, p->path);
+    if (why == ENOENT && !strchr(name, '/'))
+        return access(name, X_OK) == 0
+                   ? mt_cli_refuse("%s: there is no such program in PATH; did you mean ./%s?", name, name)
+                   : mt_cli_refuse("%s: there is no such program in PATH", name);
     if (why)
-        return mt_cli_refuse("%s: %s", name,
-                             why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH"
-                                                                 : strerror(why));
+        return mt_cli_refuse("%s: %s", name, strerror(why));
     return run_program_look(p, p->path, 0);
 }
 

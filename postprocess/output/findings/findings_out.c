@@ -747,7 +747,7 @@ static void words_unordered(FILE *f, const struct mt_finding *x)
                                                                               : words_verb(x->other.op));
     words_many(f, x->count, "byte");
     if (x->alloc) {
-        fputs(" of ", f);
+        fputs(x->count > x->alloc->bytes ? ", the first of " : " of ", f);
         findings_out_words_alloc(f, x->alloc);
     }
     if (x->launches > 1)
