@@ -376,6 +376,26 @@ static void races_found(int found[WORDS], const struct mt_access_run *list, size
     mt_suspects_analysis.free(&suspects);
 }
 
+/* Accesses larger than any instruction's, of a damaged trace, are counted and cost nothing. */
+static void races_of_any_size(void **state)
+{
+    struct mt_suspects suspects = {0};
+    struct mt_launch_event launch = {.grid = {CTAS, 1, 1}, .block = {LANES, 1, 1}, .library = ""};
+    struct mt_run_launch l = {.kernel = "k", .event = &launch};
+    assert_int_equal(mt_suspects_analysis.launch(&suspects, &l), 0);
+    for (uint64_t i = 0; i < 100000; i++) {
+        struct mt_access_run r = {.base = memory,
+                                  .cta = (i & 1) << 32,
+                                  .meta = MT_STORE << 28 | MT_RAW_MAX_SIZE,
+                                  .count = 1,
+                                  .mask = 1};
+        assert_int_equal(mt_suspects_analysis.runs(&suspects, &r, 1), 0);
+    }
+    assert_int_equal(suspects.unseen, 100000);
+    mt_suspects_analysis.free(&suspects);
+    (void)state;
+}
+
 /* Sites of whole warps stand for several words: only whether any word races is compared for these. */
 static int whole_words(int *of)
 {
@@ -445,7 +465,8 @@ static void races_of_programs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(races_of_programs),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(races_of_any_size),
+                                       cmocka_unit_test(races_of_programs),
                                        cmocka_unit_test_prestate(races_of_programs, &strict)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

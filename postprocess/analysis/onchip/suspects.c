@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    LARGEST = 1 << 20, /* bytes of an access: more than any instruction moves */
     WORD = 4,
     GROUP = 16,
     GROUPS = 16,
@@ -447,6 +448,7 @@ static int suspects_launch(void *self, const struct mt_run_launch *l)
     s->alone = !(e && e->barriers);
     s->most = e ? e->block[0] * e->block[1] * e->block[2] : UINT64_MAX;
     s->copies = 0;
+    s->library = e && e->library && *e->library;
     mt_pairmap_clear(&s->announced);
     return 0;
 }
@@ -459,6 +461,11 @@ static int suspects_runs(void *self, const struct mt_access_run *runs, size_t n)
         int sync = type >= MT_SYNC_BARRIER;
         if (!sync && ((type & 3) > MT_ATOMIC || space == MT_IN_LOCAL || (s->alone && space != MT_IN_GLOBAL)))
             continue;
+        if (!sync && mt_run_size(r) >
+                         LARGEST) { /* of a damaged trace, mostly: its size would be no bound of the work */
+            s->unseen += s->library ? 0 : r->count;
+            continue;
+        }
         struct mt_suspects_cta *c = suspects_cta(s, r->cta);
         if (!c || (sync ? suspects_sync(s, c, r) : suspects_run(s, c, r)) != 0)
             return -1;

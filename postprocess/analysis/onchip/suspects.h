@@ -33,6 +33,7 @@ struct mt_suspects {
     struct mt_pairmap announced;   /* sites that announce copies, at the next site */
     struct mt_pairmap numbers;     /* numbers of the launch's CTAs, by CTA */
     uint64_t most;                 /* threads of a CTA */
+    int library; /* 1: the launch is a call of a library, whose accesses may be of any size */
 };
 
 /* Words of one launch, for questions. */
