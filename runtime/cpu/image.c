@@ -48,12 +48,14 @@ struct file {
     char path[MT_BIND_PATH];
 };
 
-static _Thread_local char bind_message[512];
+/* Of one thread, until its next one. The library's thread-local memory must stay small: programs that load it
+ * late (Python's ctypes) have some 1,600 bytes for it. */
+static _Thread_local char message[512];
 
-static const char *bind_sentence(const char *format, const char *a)
+static const char *image_sentence(const char *format, const char *a)
 {
-    snprintf(bind_message, sizeof bind_message, format, a ? a : "?");
-    return bind_message;
+    snprintf(message, sizeof message, format, a ? a : "?");
+    return message;
 }
 
 /* ---- files ---- */
@@ -168,8 +170,8 @@ static int bind_drop_weak(const struct symbols *s, size_t n, const char **why)
     qsort(strong, count, sizeof *strong, by_text);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(strong[i - 1], strong[i])) {
-            *why = bind_sentence("two of its files define the device symbol %s",
-                                 strong[i] + strlen(MT_DEVICE_PREFIX));
+            *why = image_sentence("two of its files define the device symbol %s",
+                                  strong[i] + strlen(MT_DEVICE_PREFIX));
             free(strong);
             return -1;
         }
@@ -246,9 +248,9 @@ static const char *image_why_not(const char *said)
 {
     const char *symbol = said ? strstr(said, "undefined symbol: " MT_DEVICE_PREFIX) : NULL;
     if (!symbol)
-        return bind_sentence("its CPU image cannot be loaded: %s", said);
-    return bind_sentence("no file of the program, or none that mt-cc compiled, defines the device symbol %s",
-                         symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
+        return image_sentence("its CPU image cannot be loaded: %s", said);
+    return image_sentence("no file of the program, or none that mt-cc compiled, defines the device symbol %s",
+                          symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
 }
 
 /* Gives an image the name in /proc/self/maps. Once its descriptor is closed, its path may be any file of
@@ -429,14 +431,6 @@ struct constants {
     struct constant c[];
 };
 static _Atomic(struct constants *) constants;
-
-static _Thread_local char message[512];
-
-static const char *image_sentence(const char *format, const char *a)
-{
-    snprintf(message, sizeof message, format, a ? a : "?");
-    return message;
-}
 
 /* ---- constants
  * ---------------------------------------------------------------------------------------------------- */
