@@ -14,7 +14,7 @@ enum { CASES = 250000, LONGEST = 4096 };
 
 static uint64_t seed = 1;
 
-static unsigned chance(unsigned below)
+static unsigned flat_chance(unsigned below)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(seed >> 33) % below;
@@ -25,7 +25,7 @@ static unsigned chance(unsigned below)
 static char text[LONGEST * 2];
 static size_t n;
 
-static void put(const char *s)
+static void flat_put(const char *s)
 {
     size_t length = strlen(s);
     if (n + length < LONGEST) {
@@ -34,13 +34,13 @@ static void put(const char *s)
     }
 }
 
-static void blanks(void)
+static void flat_blanks(void)
 {
     static const char *const some[] = {"", "", "", " ", "\t ", "\r\n"};
-    put(some[chance(sizeof some / sizeof *some)]);
+    flat_put(some[flat_chance(sizeof some / sizeof *some)]);
 }
 
-static void some_text(void)
+static void flat_some_text(void)
 {
     static const char *const parts[] = {"a",
                                         "kernel",
@@ -61,13 +61,13 @@ static void some_text(void)
                                         "]",
                                         "\\u0000",
                                         "\x7f"};
-    put("\"");
-    for (unsigned i = chance(5); i; i--)
-        put(parts[chance(sizeof parts / sizeof *parts)]);
-    put("\"");
+    flat_put("\"");
+    for (unsigned i = flat_chance(5); i; i--)
+        flat_put(parts[flat_chance(sizeof parts / sizeof *parts)]);
+    flat_put("\"");
 }
 
-static void some_number(void)
+static void flat_some_number(void)
 {
     static const char *const numbers[] = {"0",
                                           "-0",
@@ -85,80 +85,80 @@ static void some_number(void)
                                           "-",
                                           "1."};
     char digits[24];
-    snprintf(digits, sizeof digits, "%d", (int)chance(100000) - 50000);
-    put(chance(2) ? digits : numbers[chance(12 + (chance(20) == 0) * 3)]);
+    snprintf(digits, sizeof digits, "%d", (int)flat_chance(100000) - 50000);
+    flat_put(flat_chance(2) ? digits : numbers[flat_chance(12 + (flat_chance(20) == 0) * 3)]);
 }
 
-static void some_value(int depth);
+static void flat_some_value(int depth);
 
-static void some_list(int depth)
+static void flat_some_list(int depth)
 {
-    put("[");
-    for (unsigned i = chance(4); i; i--) {
-        blanks();
-        some_value(depth + 1);
-        put(i > 1 ? "," : "");
+    flat_put("[");
+    for (unsigned i = flat_chance(4); i; i--) {
+        flat_blanks();
+        flat_some_value(depth + 1);
+        flat_put(i > 1 ? "," : "");
     }
-    blanks();
-    put("]");
+    flat_blanks();
+    flat_put("]");
 }
 
-static void some_object(int depth)
+static void flat_some_object(int depth)
 {
     static const char *const keys[] = {"ev",           "file", "line",      "begin_ns", "begin_ns2",
                                        "beginning_of", "",     "k\\u0065y", "\xc3\xa9", "a"};
-    unsigned first = chance(10);
-    blanks();
-    put("{");
-    for (unsigned i = chance(6), k = 0; k < i; k++) {
-        blanks();
-        put("\"");
-        put(keys[(first + k) % 10]);
-        put("\"");
-        blanks();
-        put(":");
-        some_value(depth + 1);
-        blanks();
-        put(k + 1 < i ? "," : "");
+    unsigned first = flat_chance(10);
+    flat_blanks();
+    flat_put("{");
+    for (unsigned i = flat_chance(6), k = 0; k < i; k++) {
+        flat_blanks();
+        flat_put("\"");
+        flat_put(keys[(first + k) % 10]);
+        flat_put("\"");
+        flat_blanks();
+        flat_put(":");
+        flat_some_value(depth + 1);
+        flat_blanks();
+        flat_put(k + 1 < i ? "," : "");
     }
-    put("}");
-    blanks();
+    flat_put("}");
+    flat_blanks();
 }
 
-static void some_value(int depth)
+static void flat_some_value(int depth)
 {
     static const char *const words[] = {"true", "false", "null"};
-    blanks();
-    switch (chance(depth < 4 ? 8 : 5)) {
+    flat_blanks();
+    switch (flat_chance(depth < 4 ? 8 : 5)) {
     case 0:
     case 1:
-        some_number();
+        flat_some_number();
         break;
     case 2:
     case 3:
-        some_text();
+        flat_some_text();
         break;
     case 4:
-        put(words[chance(3)]);
+        flat_put(words[flat_chance(3)]);
         break;
     case 5:
     case 6:
-        some_list(depth);
+        flat_some_list(depth);
         break;
     default:
-        some_object(depth);
+        flat_some_object(depth);
     }
 }
 
 /* Changes, removes, or doubles a few bytes. */
-static void damage(void)
+static void flat_damage(void)
 {
     static const char bytes[] = "\"\\{}[],:0-.eu\x01\xff\xc3\xe9 t";
-    for (unsigned i = 1 + chance(3); i && n > 1; i--) {
-        size_t at = chance((unsigned)n);
-        switch (chance(3)) {
+    for (unsigned i = 1 + flat_chance(3); i && n > 1; i--) {
+        size_t at = flat_chance((unsigned)n);
+        switch (flat_chance(3)) {
         case 0:
-            text[at] = bytes[chance(sizeof bytes - 1)]; /* jansson passes over some NULs */
+            text[at] = bytes[flat_chance(sizeof bytes - 1)]; /* jansson passes over some NULs */
             break;
         case 1:
             memmove(text + at, text + at + 1, --n - at);
@@ -171,7 +171,7 @@ static void damage(void)
 
 /* ---- comparison ---- */
 
-static void compare(const struct mt_flat *l, const struct mt_flat_value *v, const json_t *j, int depth)
+static void flat_compare(const struct mt_flat *l, const struct mt_flat_value *v, const json_t *j, int depth)
 {
     static const enum mt_flat_kind kinds[] = {
         [JSON_OBJECT] = MT_FLAT_OBJECT,   [JSON_ARRAY] = MT_FLAT_LIST, [JSON_STRING] = MT_FLAT_TEXT,
@@ -191,16 +191,16 @@ static void compare(const struct mt_flat *l, const struct mt_flat_value *v, cons
     assert_int_equal(v->bytes, json_array_size(j));
     assert_int_equal(mt_flat_element(l, v, v->bytes)->kind, MT_FLAT_ABSENT);
     for (size_t i = 0; i < v->bytes; i++)
-        compare(l, mt_flat_element(l, v, i), json_array_get(j, i), 1);
+        flat_compare(l, mt_flat_element(l, v, i), json_array_get(j, i), 1);
 }
 
 /* Returns 1 for what only jansson refuses. */
-static int only_theirs(const json_error_t *e)
+static int flat_only_theirs(const json_error_t *e)
 {
     return strstr(e->text, "NUL byte in object key") || strstr(e->text, "real number overflow");
 }
 
-static void check(struct mt_flat *l, unsigned *good, unsigned *bad)
+static void flat_check(struct mt_flat *l, unsigned *good, unsigned *bad)
 {
     json_error_t e;
     char *exact = malloc(n + 1); /* so that a sanitizer sees what is read behind the end */
@@ -210,7 +210,7 @@ static void check(struct mt_flat *l, unsigned *good, unsigned *bad)
     const char *key;
     json_t *value;
     text[n] = 0;
-    if (!j && (only_theirs(&e) || strstr(e.text, "duplicate object key"))) {
+    if (!j && (flat_only_theirs(&e) || strstr(e.text, "duplicate object key"))) {
         free(exact);
         return;
     }
@@ -222,7 +222,7 @@ static void check(struct mt_flat *l, unsigned *good, unsigned *bad)
         ++*bad;
     } else {
         assert_int_equal(l->count, json_object_size(j));
-        json_object_foreach(j, key, value) compare(l, mt_flat_get(l, key), value, 0);
+        json_object_foreach(j, key, value) flat_compare(l, mt_flat_get(l, key), value, 0);
         for (const char *const *k = (const char *const[]){"no", "begin_n", "beginning_on", NULL}; *k; k++)
             assert_int_equal(mt_flat_get(l, *k)->kind != MT_FLAT_ABSENT, json_object_get(j, *k) != NULL);
         ++*good;
@@ -231,23 +231,23 @@ static void check(struct mt_flat *l, unsigned *good, unsigned *bad)
     free(exact);
 }
 
-static void as_jansson(void **state)
+static void flat_like_jansson(void **state)
 {
     struct mt_flat l = {0};
     unsigned good = 0, bad = 0;
     for (unsigned i = 0; i < CASES; i++) {
         n = 0;
-        some_object(0);
+        flat_some_object(0);
         if (i % 2)
-            damage();
-        check(&l, &good, &bad);
+            flat_damage();
+        flat_check(&l, &good, &bad);
     }
     assert_true(good > CASES / 3 && bad > CASES / 5);
     mt_flat_free(&l);
     (void)state;
 }
 
-static void deep(void **state)
+static void flat_deep(void **state)
 {
     struct mt_flat l = {0};
     size_t most = 1 << 20;
@@ -268,6 +268,6 @@ static void deep(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_jansson), cmocka_unit_test(deep)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(flat_like_jansson), cmocka_unit_test(flat_deep)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
