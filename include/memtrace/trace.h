@@ -314,6 +314,9 @@ MT_API int mt_source_ordered(const struct mt_source *s);
  * numbers, streams and addresses are unique in the job: an address has the process's number, by rank, from
  * bit 48 on. */
 MT_API size_t mt_source_processes(const struct mt_source *s);
+/* Returns the name of the machine that has this device, in a job over several machines, and sets *first to
+ * the number of that machine's device 0; NULL: there is one machine, or it is the host (device < 0). */
+MT_API const char *mt_source_machine(const struct mt_source *s, int64_t device, int64_t *first);
 /* Returns 1 if accesses of host code are returned: a compact trace has some that can be ordered. */
 MT_API int mt_source_host(const struct mt_source *s);
 /* Returns 0 unless all inputs are host traces; else 1, or 2 if all have times, so that the accesses of the

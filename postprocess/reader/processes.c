@@ -1,5 +1,5 @@
 /* Several processes of one job as one run. Times order the events of different processes: CLOCK_MONOTONIC is
- * common to the machine. */
+ * common to a machine, and the clocks of several machines are put in order by what their ranks exchanged. */
 #define _GNU_SOURCE
 #include "reader/base/processes.h"
 #include "memtrace/device.h"
@@ -11,6 +11,308 @@ enum {
     STREAMS = 1000
 }; /* maximum number of opened allocations of a process; distance between
     * stream numbers of processes */
+
+/* ---- machines ---- */
+
+enum { MOST_NS_BITS = 58 }; /* of times that are compared between machines: nine years */
+#define MOST_NS ((int64_t)1 << MOST_NS_BITS)
+
+static int64_t process_wall(const struct mt_companion *c)
+{
+    uint64_t wall = c->wall_ms * 1000000;
+    return c->wall_ms < INT64_MAX / 2000000 && c->start_ns < (uint64_t)MOST_NS ? (int64_t)(wall - c->start_ns)
+                                                                               : 0;
+}
+
+/* Lists the machines of the processes, which are sorted by rank. */
+static void machines_list(struct mt_source_merge *m)
+{
+    for (size_t i = 0; i < m->nprocesses; i++) {
+        struct mt_process *p = &m->processes[i];
+        while (p->host < m->nmachines && strcmp(m->machines[p->host].name, p->machine) != 0)
+            p->host++;
+        if (p->host == m->nmachines)
+            m->machines[m->nmachines++] = (struct mt_job_host){.name = p->machine, .wall = p->wall};
+    }
+}
+
+/* ---- clocks ----
+ * A call of NCCL cannot end before the ranks that it has data of have begun it: each pair of calls that
+ * belong together bounds the difference between the clocks of two machines. */
+
+/* A rank's call. Those of one communicator, or of one sender and receiver, are matched by their number. */
+struct exchange {
+    const struct mt_collective *call;
+    uint64_t comm, from, to; /* from, to: of a message; of collectives both UINT64_MAX */
+    uint64_t role;           /* rank, or of a message 0 for the sender, 1 for the receiver */
+    uint64_t begin, end, process, seq, number;
+    size_t host;
+};
+
+MT_ORDER_FUNCTION(exchange_by_end, struct exchange,
+                  MT_ORDER_DIFFER(x, y, comm) MT_ORDER_DIFFER(x, y, from) MT_ORDER_DIFFER(x, y, to)
+                      MT_ORDER_DIFFER(x, y, role) MT_ORDER_DIFFER(x, y, end) MT_ORDER_DIFFER(x, y, process)
+                          MT_ORDER_DIFFER(x, y, seq))
+MT_ORDER_FUNCTION(exchange_by_number, struct exchange,
+                  MT_ORDER_DIFFER(x, y, comm) MT_ORDER_DIFFER(x, y, from) MT_ORDER_DIFFER(x, y, to)
+                      MT_ORDER_DIFFER(x, y, number) MT_ORDER_DIFFER(x, y, role))
+
+#define UNBOUNDED ((int64_t)1 << 62)
+
+struct clocks {
+    struct exchange *list;
+    size_t n, room;
+    size_t used, odd; /* matched between machines; of which something differs from rank to rank */
+    size_t hosts;
+    int64_t *most;          /* [a * hosts + b]: upper bound of shift of a minus shift of b */
+    int64_t *sent, *heard;  /* of the exchange under way, by machine: last begin, first end */
+    int64_t apart, unknown; /* widest choice left for a shift; 1: some machine had no bounds */
+    int failed;
+};
+
+static void clocks_take(struct clocks *k, const struct mt_companion *c, uint64_t process, size_t host)
+{
+    for (size_t i = 0; i < c->nlaunches && !k->failed; i++) {
+        const struct mt_launch_event *e = &c->launches[i];
+        const struct mt_collective *call = &e->collective;
+        int sends = call->op && strcmp(call->op, "send") == 0, message = sends || call->peer >= 0;
+        if (!call->op || !*call->op || e->status || (e->traced && !e->records) || e->end_ns < e->begin_ns ||
+            e->end_ns >= (uint64_t)MOST_NS)
+            continue; /* without records: given up */
+        if ((k->failed = mt_grow(&k->list, &k->room, k->n + 1, sizeof *k->list) != 0))
+            return;
+        uint64_t peer = (uint64_t)call->peer, none = UINT64_MAX;
+        k->list[k->n++] = (struct exchange){.call = call,
+                                            .comm = call->comm,
+                                            .from = !message ? none
+                                                    : sends  ? call->rank
+                                                             : peer,
+                                            .to = !message ? none
+                                                  : sends  ? peer
+                                                           : call->rank,
+                                            .role = message ? !sends : call->rank,
+                                            .begin = e->begin_ns,
+                                            .end = e->end_ns,
+                                            .process = process,
+                                            .seq = e->seq,
+                                            .host = host};
+    }
+}
+
+/* Numbers the calls of each rank of a communicator, which end in their order. */
+static void clocks_number(struct clocks *k)
+{
+    uint64_t number = 0;
+    k->n = mt_order_once(k->list, k->n, sizeof *k->list, exchange_by_end);
+    for (size_t i = 0; i < k->n; i++) {
+        const struct exchange *x = &k->list[i], *y = i ? x - 1 : x;
+        int next = i && x->comm == y->comm && x->from == y->from && x->to == y->to && x->role == y->role;
+        k->list[i].number = number = next ? number + 1 : 0;
+    }
+    if (k->n)
+        qsort(k->list, k->n, sizeof *k->list, exchange_by_number);
+}
+
+/* Returns 1 if the others' data comes from this call (way 0), or if it ends with data of others (way 1). */
+static int exchange_is(const struct exchange *x, int way)
+{
+    static const char *const rooted[2][2] = {{"broadcast", "scatter"}, {"reduce", "gather"}};
+    int root = x->call->root >= 0 && (uint64_t)x->call->root == x->call->rank;
+    if (x->from != UINT64_MAX)
+        return x->role == (uint64_t)way;
+    for (int form = 0; form < 2; form++)
+        if (strcmp(x->call->op, rooted[form][0]) == 0 || strcmp(x->call->op, rooted[form][1]) == 0)
+            return way == form ? root : !root;
+    return 1;
+}
+
+/* Takes the bounds of one exchange, whose `n` calls are given. */
+static void clocks_bound(struct clocks *k, const struct exchange *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (x[i].from == UINT64_MAX &&
+            (strcmp(x[i].call->op, x->call->op) != 0 || x[i].call->root != x->call->root)) {
+            k->odd++;
+            return;
+        }
+    for (size_t h = 0; h < k->hosts; h++)
+        k->sent[h] = -1, k->heard[h] = UNBOUNDED;
+    for (size_t i = 0; i < n; i++) {
+        int64_t begin = (int64_t)x[i].begin, end = (int64_t)x[i].end, *sent = &k->sent[x[i].host],
+                *heard = &k->heard[x[i].host];
+        *sent = exchange_is(&x[i], 0) && begin > *sent ? begin : *sent;
+        *heard = exchange_is(&x[i], 1) && end < *heard ? end : *heard;
+    }
+    int used = 0;
+    for (size_t a = 0; a < k->hosts; a++)
+        for (size_t b = 0; b < k->hosts && k->sent[a] >= 0; b++) {
+            int64_t *most = &k->most[a * k->hosts + b];
+            if (a == b || k->heard[b] == UNBOUNDED)
+                continue;
+            *most = k->heard[b] - k->sent[a] < *most ? k->heard[b] - k->sent[a] : *most;
+            used = 1;
+        }
+    k->used += (size_t)used;
+}
+
+static void clocks_bound_all(struct clocks *k)
+{
+    for (size_t i = 0, end; i < k->n; i = end) {
+        const struct exchange *x = &k->list[i];
+        for (end = i + 1; end < k->n; end++) {
+            const struct exchange *y = &k->list[end];
+            if (x->comm != y->comm || x->from != y->from || x->to != y->to || x->number != y->number)
+                break;
+        }
+        clocks_bound(k, x, end - i);
+    }
+}
+
+/* Makes the bounds those that follow from all of them (shortest paths). Returns 0 if they contradict. */
+static int clocks_close(const struct clocks *k, int64_t *most)
+{
+    size_t n = k->hosts;
+    for (size_t via = 0; via < n; via++)
+        for (size_t a = 0; a < n; a++)
+            for (size_t b = 0; b < n && most[a * n + via] < UNBOUNDED; b++) {
+                int64_t *one = &most[a * n + b], to = most[via * n + b];
+                int64_t sum = to < UNBOUNDED ? most[a * n + via] + to : UNBOUNDED;
+                sum = sum < -UNBOUNDED ? -UNBOUNDED : sum;
+                *one = sum < *one ? sum : *one;
+                if (a == b && *one < 0)
+                    return 0;
+            }
+    return 1;
+}
+
+/* Closes the bounds. Clocks that run at different rates make them contradict: then all are widened. Returns
+ * by how many ns, or -1 without memory. */
+static int64_t clocks_agree(struct clocks *k)
+{
+    size_t bytes = k->hosts * k->hosts * sizeof *k->most;
+    int64_t *most = malloc(bytes), wider = 0;
+    for (int ok = 0; most && !ok; wider = wider ? 4 * wider : 1024) {
+        memcpy(most, k->most, bytes);
+        for (size_t i = 0; i < k->hosts * k->hosts; i++)
+            most[i] += most[i] < UNBOUNDED && i / k->hosts != i % k->hosts ? wider : 0;
+        if ((ok = clocks_close(k, most)))
+            break;
+    }
+    if (!most)
+        return -1;
+    free(k->most);
+    k->most = most;
+    return wider;
+}
+
+/* Chooses the shifts, one machine after the other: the middle of what the bounds leave; the real time where
+ * they leave all. */
+static void clocks_choose(struct clocks *k, struct mt_job_host *hosts)
+{
+    for (size_t a = 1; a < k->hosts; a++) {
+        int64_t wall = hosts[a].wall && hosts->wall ? hosts[a].wall - hosts->wall : 0, low = -UNBOUNDED,
+                high = UNBOUNDED;
+        for (size_t b = 0; b < a; b++) {
+            int64_t up = k->most[a * k->hosts + b], down = k->most[b * k->hosts + a];
+            high = up < UNBOUNDED && hosts[b].shift + up < high ? hosts[b].shift + up : high;
+            low = down < UNBOUNDED && hosts[b].shift - down > low ? hosts[b].shift - down : low;
+        }
+        int both = low > -UNBOUNDED && high < UNBOUNDED;
+        int64_t shift = both ? low + (high - low) / 2 : wall < low ? low : wall > high ? high : wall;
+        hosts[a].shift = shift > 4 * MOST_NS ? 4 * MOST_NS : shift < -4 * MOST_NS ? -4 * MOST_NS : shift;
+        k->apart = both && (high - low + 1) / 2 > k->apart ? (high - low + 1) / 2 : k->apart;
+        k->unknown |= !both;
+    }
+}
+
+static void clocks_say(struct mt_source_merge *m, const struct clocks *k, int64_t wider)
+{
+    char within[64], twice[96] = "";
+    snprintf(within, sizeof within, "%.3f ms", (double)k->apart / 1e6);
+    if (wider)
+        snprintf(twice, sizeof twice, "; the clocks run at different rates, up to %.3f ms apart",
+                 (double)wider / 1e6);
+    if (!k->used)
+        mt_merge_note(m, 0,
+                      "the %zu machines exchanged nothing that orders their clocks: operations of different "
+                      "machines are in the order of CLOCK_REALTIME",
+                      k->hosts);
+    else
+        mt_merge_note(m, 0,
+                      "clocks of %zu machines are put in order by %zu calls of NCCL between them: times of "
+                      "different machines are known to within %s%s%s",
+                      k->hosts, k->used, within,
+                      k->unknown ? ", and by CLOCK_REALTIME where no calls go both ways" : "", twice);
+    if (k->odd)
+        mt_merge_note(m, 0, "%zu calls of NCCL differ from rank to rank: they order no clocks", k->odd);
+}
+
+static int clocks_read(struct mt_source_merge *m, struct clocks *k)
+{
+    size_t n = k->hosts * k->hosts;
+    k->most = malloc(n * sizeof *k->most);
+    k->sent = malloc(2 * k->hosts * sizeof *k->sent);
+    if (!k->most || !k->sent)
+        return -1;
+    k->heard = k->sent + k->hosts;
+    for (size_t i = 0; i < n; i++)
+        k->most[i] = i / k->hosts == i % k->hosts ? 0 : UNBOUNDED;
+    for (size_t i = 0; i < m->ninputs; i++)
+        clocks_take(k, mt_input_companion(&m->inputs[i]), (uint64_t)(m->inputs[i].process - m->processes),
+                    m->inputs[i].process->host);
+    if (k->failed)
+        return -1;
+    clocks_number(k);
+    clocks_bound_all(k);
+    return 0;
+}
+
+/* Finds the shifts of all machines. Cost: events times machines, and the cube of the machines. */
+static int clocks_align(struct mt_source_merge *m)
+{
+    struct clocks k = {.hosts = m->nmachines};
+    int64_t wider = -1;
+    if (k.hosts < 2)
+        return 0;
+    if (clocks_read(m, &k) == 0 && (wider = clocks_agree(&k)) >= 0) {
+        clocks_choose(&k, m->machines);
+        clocks_say(m, &k, wider);
+    }
+    free(k.list);
+    free(k.most);
+    free(k.sent);
+    return wider < 0 ? -1 : 0;
+}
+
+static void clock_shift(uint64_t *ns, int64_t shift)
+{
+    if (*ns && *ns < (uint64_t)UNBOUNDED)
+        *ns = (int64_t)*ns + shift > 0 ? *ns + (uint64_t)shift : 1;
+}
+
+/* Makes all times of a companion those of the first machine's clock. */
+static void clocks_shift(struct mt_companion *c, int64_t shift)
+{
+    for (size_t i = 0; c && shift && i < c->nlaunches; i++)
+        clock_shift(&c->launches[i].begin_ns, shift), clock_shift(&c->launches[i].end_ns, shift);
+    for (size_t i = 0; c && shift && i < c->ncopies; i++)
+        clock_shift(&c->copies[i].begin_ns, shift);
+    for (size_t i = 0; c && shift && i < c->nallocs; i++)
+        clock_shift(&c->allocs[i].ns, shift), clock_shift(&c->allocs[i].free_ns, shift);
+    for (size_t i = 0; c && shift && i < c->nranges; i++)
+        clock_shift(&c->ranges[i].begin_ns, shift), clock_shift(&c->ranges[i].end_ns, shift);
+}
+
+static void processes_shift(struct mt_source_merge *m)
+{
+    for (size_t i = 0; i < m->ninputs; i++) {
+        struct mt_input *in = &m->inputs[i];
+        int64_t shift = m->machines[in->process->host].shift;
+        clocks_shift(in->companion, shift);
+        if (in->beside != in->companion)
+            clocks_shift(in->beside, shift);
+    }
+}
 
 /* ---- sequence numbers ---- */
 
@@ -93,7 +395,7 @@ static uint64_t process_id(const struct mt_process *p, const uint64_t *ids, uint
 
 static int64_t process_device(const struct mt_process *p, int64_t device)
 {
-    return p->device >= 0 ? p->device : device;
+    return p->device >= 0 ? p->device : device >= 0 ? p->first + device : device;
 }
 
 /* Returns NULL if the address is in the process's own memory. */
@@ -210,17 +512,18 @@ struct handle {
     uint64_t opened; /* sorts after the entries that share the handle */
     uint64_t base, bytes, first, end;
     int64_t device;
-    size_t process;
+    size_t process, host;
 };
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
-MT_ORDER_FUNCTION(handle_order, struct handle, MT_ORDER_TEXT(x->text, y->text) MT_ORDER_DIFFER(x, y, opened))
+MT_ORDER_FUNCTION(handle_order, struct handle,
+                  MT_ORDER_DIFFER(x, y, host) MT_ORDER_TEXT(x->text, y->text) MT_ORDER_DIFFER(x, y, opened))
 
 struct handles {
     struct handle *list;
     size_t n, room;
 };
 
-static int handles_of(struct handles *h, const struct mt_companion *c, size_t process)
+static int handles_of(struct handles *h, const struct mt_companion *c, size_t process, size_t host)
 {
     for (size_t i = 0; i < c->nshares; i++) {
         const struct mt_share_event *s = &c->shares[i];
@@ -238,7 +541,8 @@ static int handles_of(struct handles *h, const struct mt_companion *c, size_t pr
                                           .first = a->seq,
                                           .end = a->free_seq,
                                           .device = a->device,
-                                          .process = process};
+                                          .process = process,
+                                          .host = host};
     }
     return 0;
 }
@@ -256,7 +560,7 @@ static int handles_join(struct mt_source_merge *m, struct handles *h)
             owner = x;
         if (!x->opened)
             continue;
-        if (!owner || strcmp(owner->text, x->text) != 0) {
+        if (!owner || owner->host != x->host || strcmp(owner->text, x->text) != 0) {
             lost++;
             continue;
         }
@@ -297,7 +601,8 @@ MT_ORDER_3(process_order, struct mt_process, rank, start_ns, pid)
 static struct mt_process *process_of(const struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; c && k < m->nprocesses; k++)
-        if (m->processes[k].pid == c->pid && m->processes[k].start_ns == c->start_ns)
+        if (m->processes[k].pid == c->pid && m->processes[k].start_ns == c->start_ns &&
+            strcmp(m->processes[k].machine, c->host) == 0)
             return &m->processes[k];
     return NULL;
 }
@@ -305,19 +610,24 @@ static struct mt_process *process_of(const struct mt_source_merge *m, const stru
 static int processes_list(struct mt_source_merge *m)
 {
     m->processes = calloc(m->ninputs + 1, sizeof *m->processes);
+    m->machines = calloc(m->ninputs + 1, sizeof *m->machines);
     for (size_t i = 0; m->processes && i < m->ninputs; i++) {
         const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
         if (!process_of(m, c))
-            m->processes[m->nprocesses++] =
-                (struct mt_process){.pid = c->pid, .start_ns = c->start_ns, .rank = c->rank};
+            m->processes[m->nprocesses++] = (struct mt_process){.pid = c->pid,
+                                                                .start_ns = c->start_ns,
+                                                                .rank = c->rank,
+                                                                .machine = c->host,
+                                                                .wall = process_wall(c)};
     }
-    if (!m->processes)
+    if (!m->processes || !m->machines)
         return -1;
     qsort(m->processes, m->nprocesses, sizeof *m->processes, process_order);
     for (size_t k = 0; k < m->nprocesses; k++)
         m->processes[k].tag = (uint64_t)k << MT_PROCESS_BIT;
     for (size_t i = 0; i < m->ninputs; i++)
         m->inputs[i].process = process_of(m, mt_input_companion(&m->inputs[i]));
+    machines_list(m);
     return 0;
 }
 
@@ -333,7 +643,9 @@ static int processes_number(struct mt_source_merge *m)
         for (size_t i = 0; i < m->ninputs; i++)
             if (m->inputs[i].process == p)
                 moments_of(&t, mt_input_companion(&m->inputs[i]));
-        moments_settle(&t, first, p->start_ns);
+        uint64_t start = p->start_ns;
+        clock_shift(&start, m->machines[p->host].shift);
+        moments_settle(&t, first, start);
         p->was = malloc((t.n - first + 1) * sizeof *p->was);
         p->is = malloc((t.n - first + 1) * sizeof *p->is);
         t.failed |= !p->was || !p->is;
@@ -389,29 +701,45 @@ static int64_t processes_most(const struct mt_companion *c)
     return most;
 }
 
-/* Numbers devices of processes that see only one: by process, after the numbers of those that see several. */
-static void processes_devices(struct mt_source_merge *m)
+/* Numbers the devices of a machine from `first` on: those of processes that see several as they do, then one
+ * for each process that sees only one. Returns the number after the last. */
+static int64_t processes_devices(struct mt_source_merge *m, size_t host, int64_t first)
 {
     int64_t most = -1, next;
-    size_t alone = 0;
-    for (size_t k = 0; k < m->nprocesses; k++)
-        m->processes[k].device = 0;
+    size_t alone = 0, all = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
-        int64_t n = processes_most(mt_input_companion(&m->inputs[i]));
+        struct mt_process *p = &m->processes[m->inputs[i].process - m->processes];
+        int64_t n = p->host == host ? processes_most(mt_input_companion(&m->inputs[i])) : -1;
         if (n >= 0)
-            m->processes[m->inputs[i].process - m->processes].device = -1;
+            p->device = -1;
         most = n > most ? n : most;
     }
-    next = most + 1;
-    for (size_t k = 0; k < m->nprocesses; k++)
-        if (m->processes[k].device == 0) {
-            m->processes[k].device = next++;
+    next = first + most + 1;
+    for (size_t k = 0; k < m->nprocesses; k++) {
+        struct mt_process *p = &m->processes[k];
+        if (p->host != host)
+            continue;
+        all++;
+        p->first = first;
+        if (p->device == 0) {
+            p->device = next++;
             alone++;
         }
-    if (alone && alone < m->nprocesses)
+    }
+    if (alone && alone < all)
         mt_merge_note(m, 0,
                       "%zu of %zu processes saw one device, the others several: theirs are %lld to %lld",
-                      alone, m->nprocesses, (long long)most + 1, (long long)next - 1);
+                      alone, all, (long long)(first + most + 1), (long long)next - 1);
+    return next;
+}
+
+static void machines_devices(struct mt_source_merge *m)
+{
+    int64_t next = 0;
+    for (size_t h = 0; h < m->nmachines; h++) {
+        m->machines[h].first = next;
+        next = processes_devices(m, h, next);
+    }
 }
 
 /* Notes ranks without any input. */
@@ -432,13 +760,18 @@ int mt_processes_join(struct mt_source_merge *m, const char *job)
 {
     struct handles h = {.n = 0};
     uint64_t *ids = NULL;
-    int rc = processes_list(m) == 0 ? processes_number(m) : -1;
+    int rc = processes_list(m) == 0 ? clocks_align(m) : -1;
     if (rc == 0) {
-        processes_devices(m);
+        processes_shift(m);
+        rc = processes_number(m);
+    }
+    if (rc == 0) {
+        machines_devices(m);
         processes_missing(m);
     }
     for (size_t i = 0; i < m->ninputs && rc == 0; i++)
-        rc = handles_of(&h, mt_input_companion(&m->inputs[i]), (size_t)(m->inputs[i].process - m->processes));
+        rc = handles_of(&h, mt_input_companion(&m->inputs[i]), (size_t)(m->inputs[i].process - m->processes),
+                        m->inputs[i].process->host);
     rc = rc ? rc : handles_join(m, &h);
     ids = rc ? NULL : processes_ids(m);
     for (size_t i = 0; ids && i < m->ninputs; i++) {
@@ -467,6 +800,7 @@ void mt_processes_free(struct mt_source_merge *m)
         free(m->processes[k].opened);
     }
     free(m->processes);
+    free(m->machines);
 }
 
 /* ---- accesses ---- */

@@ -1900,11 +1900,12 @@ static const char *source_job(const struct mt_source_merge *m)
     int several = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_input *in = &m->inputs[i];
-        const struct mt_companion *c = mt_input_companion(in);
-        if (!c || !first || !c->has_header || !*c->job || strcmp(c->job, first->job) != 0 ||
-            !source_beside(c, first) || in->live || in->ends || mt_input_is_host(in))
+        const struct mt_companion *c = mt_input_companion(in), *before = mt_input_companion(&in[i ? -1 : 0]);
+        if (!c || !first || !c->has_header || !*c->job || strcmp(c->job, first->job) != 0 || in->live ||
+            in->ends || mt_input_is_host(in) ||
+            (strcmp(c->host, before->host) == 0 && !source_beside(c, before)))
             return NULL;
-        several |= c->pid != first->pid || c->start_ns != first->start_ns;
+        several |= c->pid != first->pid || c->start_ns != first->start_ns || strcmp(c->host, first->host);
     }
     return several ? first->job : NULL;
 }
@@ -2286,6 +2287,16 @@ int mt_source_host(const struct mt_source *s)
 size_t mt_source_processes(const struct mt_source *s)
 {
     return s->merge.nprocesses ? s->merge.nprocesses : 1;
+}
+
+const char *mt_source_machine(const struct mt_source *s, int64_t device, int64_t *first)
+{
+    const struct mt_source_merge *m = &s->merge;
+    size_t after = MT_FIRST(k, m->nmachines, m->machines[k].first > device);
+    if (m->nmachines < 2 || !after)
+        return NULL;
+    *first = m->machines[after - 1].first;
+    return m->machines[after - 1].name;
 }
 
 int mt_source_threads(const struct mt_source *s)

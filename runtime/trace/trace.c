@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -997,6 +998,7 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
 {
     struct mt_header_line l = *head;
     char program[PATH_MAX];
+    struct utsname machine;
     (void)mt_files_self(program, 0);
     l.tool = "memtrace " MEMTRACE_VERSION;
     l.pid = (uint64_t)getpid();
@@ -1006,6 +1008,7 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
     l.job = *job_known()->name ? job_known()->name : NULL;
     l.rank = job_known()->rank;
     l.ranks = job_known()->ranks;
+    l.host = uname(&machine) == 0 ? machine.nodename : "";
     companion_put_line(c, MT_LINE_header, &l);
 }
 

@@ -245,6 +245,8 @@ def ranks(world):
         got = world.extract([folder], "--sections=all,devices,placement", f"--devices={n}")
         holds(str(got["notes"]), any("3 processes of job" in x for x in got["notes"]))
         same("complete", (got["complete"], got["launches"]), (True, 2 * steps * n))
+        with open(next(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".meta")), encoding="utf-8") as f:
+            same("machine", json.loads(f.readline())["host"], os.uname().nodename)
         hands = Counter({("load", str((r + n - 1) % n), str(r)): 4 * taken * steps for r in range(n)})
         hands.update({("store", str(r), str(r)): 4 * (cells + taken) * steps for r in range(n)})
         hands.update({("copy", str(r), "host"): 4 * taken * steps for r in range(n)})

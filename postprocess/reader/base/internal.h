@@ -207,6 +207,8 @@ struct mt_source_merge {
     size_t ninputs;
     struct mt_process *processes; /* processes of a job (processes.h); none for a single process */
     size_t nprocesses;
+    struct mt_job_host *machines; /* machines of these processes, by lowest rank */
+    size_t nmachines;
     int ordered;                  /* launches are in order of seq; else by input */
     int spaces;                   /* runs of all spaces, not only of global memory */
     int hosts;                    /* host traces are included */

@@ -12,8 +12,20 @@ struct mt_opened {
     int64_t device; /* device number in the job; -1: none */
 };
 
+/* A machine of the job. Machines are told apart by their names. */
+struct mt_job_host {
+    const char *name; /* "": not known (older companions) */
+    int64_t wall;     /* CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns; 0: not known */
+    int64_t shift;    /* ns that its times get, so that they are those of the first machine's clock */
+    int64_t first;    /* number in the job of its device 0 */
+};
+
 struct mt_process {
     uint64_t pid, start_ns, rank; /* identity of the process; rank is also shown to users */
+    const char *machine;          /* name of its machine */
+    int64_t wall;                 /* as in struct mt_job_host */
+    size_t host;                  /* number of its machine */
+    int64_t first;                /* number in the job of its machine's device 0 */
     uint64_t tag;                 /* bits that are or-ed to the process's addresses */
     int64_t device;               /* device in the job if the process sees only one; -1: it sees several */
     uint64_t *was, *is;           /* sequence numbers, ascending: of the process, and in the job */

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Ranks on several machines are one run: random jobs with a true timeline, seen through clocks that differ from machine to machine. The order
+that memtrace extract gives launches must be one that could have been: what a rank did before it gave data away comes before what another one did
+with it. Devices of all machines are told apart, and what goes between machines is counted by hand.
+
+usage: hosts_test.py BIN_FOLDER COUNT
+"""
+import csv
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+import traces
+
+BIN = sys.argv[1]
+COLLECTIVES = {"allreduce": "all", "allgather": "all", "alltoall": "all", "reducescatter": "all", "broadcast": "from", "scatter": "from", "reduce": "to", "gather": "to"}
+SIZE, DAY = 4, 86400 * 10**9
+
+
+class Job:
+    """Ranks with devices of their own on machines, what they did and when, in true time."""
+    def __init__(self, rng, steps, machines=None, drift=0):
+        self.rng, self.n = rng, rng.randrange(2, 9)
+        self.machines = machines or rng.randrange(2, min(5, self.n) + 1)
+        self.n = max(self.n, self.machines)
+        places = [r % self.machines if rng.random() < 0.5 else r * self.machines // self.n for r in range(self.n)] if rng.random() < 0.3 \
+            else [r * self.machines // self.n for r in range(self.n)]
+        self.place = places if len(set(places)) == self.machines else [r * self.machines // self.n for r in range(self.n)]
+        self.offset = [rng.randrange(1, 30 * DAY) for _ in range(self.machines)]
+        self.rate = [1 + rng.uniform(-drift, drift) for _ in range(self.machines)]
+        self.wall_error = [rng.randrange(-5000, 5000) for _ in range(self.machines)]  # ms: nobody keeps these clocks
+        self.now = [rng.randrange(10**6) for _ in range(self.n)]
+        self.launches = [[] for _ in range(self.n)]  # of a rank: (begin, end, name, call)
+        self.before = []  # (kernel, kernel): the first comes before the second
+        self.calls = []   # (op, root, peers, count)
+        for step in range(steps):
+            for r in range(self.n):
+                self.kernel(r, step)
+            self.exchange(step)
+        for r in range(self.n):
+            self.kernel(r, steps)
+
+    def kernel(self, r, step):
+        begin = self.now[r] + self.rng.randrange(1, 20000)
+        self.now[r] = begin + self.rng.randrange(1, 10 ** self.rng.randrange(2, 7))
+        self.launches[r].append((begin, self.now[r], f"k_{r}_{step}", None))
+
+    def exchange(self, step):
+        rng, count = self.rng, self.rng.randrange(1, 1000)
+        if rng.random() < 0.3:
+            a, b = rng.sample(range(self.n), 2)
+            begin = {r: self.now[r] + rng.randrange(1, 5000) for r in (a, b)}
+            end = {a: begin[a] + rng.randrange(1, 5000), b: max(begin.values()) + rng.randrange(1, 9000)}
+            for r, op, peer in (a, "send", b), (b, "recv", a):
+                self.launches[r].append((begin[r], end[r], "nccl", {"collective": op, "rank": r, "peer": peer, "count": count}))
+                self.now[r] = end[r]
+            self.before.append((f"k_{a}_{step}", f"k_{b}_{step + 1}"))
+            self.calls.append(("send", None, (a, b), count))
+            return
+        op, root = rng.choice(sorted(COLLECTIVES)), rng.randrange(self.n)
+        form = COLLECTIVES[op]
+        begin = [t + rng.randrange(1, 5000) for t in self.now]
+        for r in range(self.n):
+            of = [s for s in range(self.n) if s == r or form == "all" or (form == "from" and s == root) or (form == "to" and r == root)]
+            end = max(begin[s] for s in of) + rng.randrange(1, 9000)
+            call = {"collective": op, "rank": r, "count": count, **({} if form == "all" else {"root": root})}
+            self.launches[r].append((begin[r], end, "nccl", call))
+            self.now[r] = end
+            self.before += [(f"k_{s}_{step}", f"k_{r}_{step + 1}") for s in of if s != r]
+        self.calls.append((op, root, None, count))
+
+    def local(self, r, time):
+        m = self.place[r]
+        return self.offset[m] + int(time * self.rate[m])
+
+    def write(self, folder, exchanges=True):
+        """A folder for each machine, as if each had written to its own disk; all use the same addresses, and the same process numbers."""
+        for r in range(self.n):
+            own = os.path.join(folder, f"node{self.place[r]}")
+            os.makedirs(own, exist_ok=True)
+            m = self.place[r]
+            header = {"pid": 100 + sum(p == m for p in self.place[:r]), "start_ns": self.offset[m] + 1, "wall_ms": 1700000000000 + self.wall_error[m],
+                      "job": "job", "rank": r, "ranks": self.n, "host": f"node{m}", "device": "cpu"}
+            events, launches = [{"ev": "communicator", "seq": 1, "comm": "0x7", "rank": r, "ranks": self.n}], []
+            for i, (begin, end, name, call) in enumerate(self.launches[r]):
+                of = {"library": "nccl", "comm": "0x7", "ranks": self.n, "size": SIZE, **call} if call and exchanges else {}
+                events.append({"ev": "launch", "seq": 2 + i, "called": 2 + i, "stream": 0, "kernel": name, "begin_ns": self.local(r, begin),
+                               "end_ns": self.local(r, end), "records": 2, "traced": True, **of})
+                launches.append((name, [traces.record(0, traces.LOAD, 4, 0x1000, (0, 0, 0)), traces.record(0, traces.STORE, 4, 0x1000, (0, 0, 0))]))
+            path = os.path.join(own, f"MemTrace-rank{r}-pipe-0")
+            n = 2 * len(launches)
+            with open(path, "wb") as f:
+                f.write(traces.trace(launches))
+            with open(path + ".meta", "w", encoding="utf-8") as f:
+                f.write(traces.companion(events, header, {"records_written": n, "records_counted": n}))
+        return [os.path.join(folder, f"node{m}") for m in range(self.machines)]
+
+
+def extract(*words):
+    r = subprocess.run([os.path.join(BIN, "mt-extract"), *words], capture_output=True, text=True, timeout=100)
+    assert r.returncode == 0, (words, r.returncode, r.stderr)
+    return r.stdout
+
+
+def table(name, folders):
+    return list(csv.DictReader(io.StringIO(extract("-f", "csv", "--table=" + name, *folders))))
+
+
+def order(folders):
+    return {row["kernel"]: int(row["id"]) for row in table("launches", folders) if row["kernel"] != "nccl"}
+
+
+def wrong(job, place):
+    return [(a, b) for a, b in job.before if place[a] > place[b]]
+
+
+def check_order(job, folders, notes):
+    place = order(folders)
+    assert len(place) == sum(name != "nccl" for rank in job.launches for _, _, name, _ in rank), place
+    assert not wrong(job, place), (wrong(job, place), notes)
+    kernels = {int(row["id"]): row["kernel"].split("_")[1] for row in table("launches", folders) if row["kernel"] != "nccl"}
+    for row in table("transfers", folders):  # all ranks have written to the same address
+        a, b = kernels.get(int(row["src_launch"])), kernels.get(int(row["dst_launch"]))
+        assert a is None or b is None or a == b, row
+
+
+def one(seed):
+    rng = random.Random(seed)
+    job = Job(rng, rng.choice((1, 3, 10, 40)))
+    with tempfile.TemporaryDirectory() as folder:
+        folders = job.write(folder)
+        got = json.loads(extract("-s", "KCV,devices", *folders))
+        assert got["complete"], got["notes"]
+        assert any(f"{job.n} processes of job job" in n for n in got["notes"]), got["notes"]
+        assert any(f"clocks of {job.machines} machines are put in order by" in n for n in got["notes"]) or not any(
+            job.place[a] != job.place[b] for a in range(job.n) for b in range(job.n)) or len(job.calls) < 9, got["notes"]
+        check_order(job, folders, got["notes"])
+
+
+def alone():
+    """Without calls of NCCL there is nothing but the real time; the twin of the others, in which an order comes out that could not have been."""
+    found = 0
+    for seed in range(10):
+        job = Job(random.Random(seed), 10)
+        with tempfile.TemporaryDirectory() as folder:
+            folders = job.write(folder, exchanges=False)
+            notes = json.loads(extract("-s", "KCV", *folders))["notes"]
+            assert any("machines exchanged nothing that orders their clocks" in n for n in notes), notes
+            found += bool(wrong(job, order(folders)))
+    assert found == 10, found
+
+
+def main():
+    for seed in range(int(sys.argv[2])):
+        try:
+            one(seed)
+        except AssertionError:
+            print("seed", seed)
+            raise
+    alone()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
