@@ -129,12 +129,82 @@ def check_order(job, folders, notes):
         assert a is None or b is None or a == b, row
 
 
+def parts(count, n):
+    return [len(range(k, count, n)) for k in range(n)]
+
+
+def moved(op, root, count, ring):
+    """{(from, to): elements} of a collective, step by step; ring: the ranks in its order."""
+    n, out = len(ring), Counter()
+    if op == "allreduce":
+        for first in (0, 1):  # n - 1 steps in which parts grow, n - 1 in which they are handed on
+            for step in range(n - 1):
+                for i in range(n):
+                    out[ring[i], ring[(i + 1) % n]] += parts(count, n)[(i - step - 1 + first) % n]
+    elif op in ("allgather", "reducescatter"):
+        for i in range(n):
+            out[ring[i], ring[(i + 1) % n]] = (n - 1) * count
+    elif op in ("broadcast", "reduce"):
+        at = ring.index(root) + (op == "reduce")
+        chain = [ring[(at + i) % n] for i in range(n)]
+        out = Counter({pair: count for pair in zip(chain, chain[1:])})
+    else:
+        out = Counter({(a, b): count for a in range(n) for b in range(n) if a != b and (op == "alltoall" or (a if op == "scatter" else b) == root)})
+    return out
+
+
+def check_devices(job, got):
+    """All that goes between devices and machines, by hand, over rings that enter each machine once."""
+    names = [f"node{m}" for m in sorted(set(job.place), key=job.place.index)]
+    ring = sorted(range(job.n), key=lambda r: (names.index(f"node{job.place[r]}"), r))
+    device = {r: d for d, r in enumerate(ring)}  # one for each rank
+    hand = Counter()
+    for op, root, peers, count in job.calls:
+        for (a, b), n in (Counter({peers: count}) if peers else moved(op, root, count, ring)).items():
+            hand[a, b] += SIZE * n
+    flows = Counter()
+    for row in got["devices"]:
+        if row["by"] == "collective":
+            flows[ring[int(row["from"])], ring[int(row["to"])]] += row["bytes"]
+    assert flows == +hand, (flows, hand)
+    seen = max(device.values()) + 1 if len(got["machines"]) == job.n else len(got["machines"])
+    assert got["machines"] == [{"device": str(device[r]), "machine": f"node{job.place[r]}", "number": sum(job.place[s] == job.place[r] for s in ring[:device[r]])}
+                               for r in ring[:seen]], got["machines"]
+    links = Counter()
+    for row in got["links"]:
+        links[row["kind"], row["link"]] += row["bytes"]
+    apart = {pair: n for pair, n in hand.items() if job.place[pair[0]] != job.place[pair[1]]}
+    want = Counter()
+    for (a, b), n in hand.items():
+        if (a, b) in apart:
+            want["NET", f"network from node{job.place[a]}"] += n
+            want["NET", f"network to node{job.place[b]}"] += n
+            want["PIX", f"PCIe from {device[a]}"] += n
+            want["PIX", f"PCIe to {device[b]}"] += n
+        else:
+            want["NV", f"NVLink from {device[a]} to {device[b]}"] += n
+    nets = Counter({k: n for k, n in want.items() if k[0] == "NET"})
+    return links, want, nets
+
+
 def one(seed):
     rng = random.Random(seed)
     job = Job(rng, rng.choice((1, 3, 10, 40)))
     with tempfile.TemporaryDirectory() as folder:
         folders = job.write(folder)
-        got = json.loads(extract("-s", "KCV,devices", *folders))
+        got = json.loads(extract("-s", "KCV,devices", "--collectives=ring", *folders))
+        if job.calls:
+            links, _, nets = check_devices(job, got)
+            assert links == nets, (links, nets)
+            assert {row["speed"] for row in got["links"]} <= {50e9}, got["links"]
+            text = extract("-f", "text", "-s", "devices", "--collectives=ring", *folders)
+            assert ("Bytes from machine to machine" in text) == bool(nets) and text.count("network ") == len(nets), text
+        if job.calls and seed % 4 == 0:
+            with open(os.path.join(folder, "topology"), "w", encoding="utf-8") as f:  # NVLinks one by one, to see each pair
+                f.write("\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\n" + "".join(
+                    f"GPU{a}\t" + "\t".join("X" if a == b else "NV2" for b in range(8)) + "\n" for a in range(8)) + "speed NET 12.5\n")
+            links, want, _ = check_devices(job, json.loads(extract("-s", "devices", "--collectives=ring", "--topology=" + os.path.join(folder, "topology"), *folders)))
+            assert links == want, (links, want)
         assert got["complete"], got["notes"]
         assert any(f"{job.n} processes of job job" in n for n in got["notes"]), got["notes"]
         assert any(f"clocks of {job.machines} machines are put in order by" in n for n in got["notes"]) or not any(

@@ -191,6 +191,34 @@ class Collectives(Case):
             self.assertIn("collectives", self.page.text("#devices"))
 
 
+class Machines(Case):
+    """An all-reduce of 300 floats by four ranks on two machines, by lines of companions made by hand: in a ring, 1,800 bytes from each to the next."""
+    @classmethod
+    def make(cls):
+        touched = [record(0, LOAD, 1200, 0x1000, (0, 0, 0)), record(0, STORE, 1200, 0x2000, (0, 0, 0))]
+        for rank in range(4):
+            name = f"MemTrace-rank{rank}-pipe-0"
+            cls.write(name, trace([("ncclAllReduce", touched)]))
+            cls.write(name + ".meta", companion([
+                {"ev": "communicator", "seq": 1, "comm": "0x7", "rank": rank, "ranks": 4},
+                {"ev": "launch", "seq": 2, "stream": 0, "kernel": "ncclAllReduce", "library": "nccl", "collective": "allreduce", "comm": "0x7", "rank": rank, "ranks": 4,
+                 "count": 300, "size": 4, "begin_ns": 100, "end_ns": 200, "traced": True, "records": 2}],
+                {"pid": 10 + rank, "job": "j", "rank": rank, "ranks": 4, "host": "left" if rank < 2 else "right"}, {"records_written": 2, "records_counted": 2}))
+        run(BIN + "/mt-report", "--collectives=ring", os.path.dirname(cls.path("r.html")), "-o", cls.path("r.html"))
+
+    def test_map(self):
+        self.page.open(self.path("r.html"))
+        text = lambda selector: self.page.run(f"[...document.querySelectorAll('{selector}')].map((e) => e.innerText.replace(/\\u00a0/g, ' '))")
+        self.assertEqual(text("#flows tbody th"), ["0 left", "1 left", "2 right", "3 right"])
+        self.assertEqual(text("#flows tbody td")[1::5], ["1.76 KiB"] * 3)
+        self.assertEqual(text("#machine-flows tbody th"), ["left", "right"])
+        self.assertEqual([text("#machine-flows tbody td")[i] for i in (1, 2)], ["1.76 KiB"] * 2)
+        links = self.page.text("#links").replace("\u00a0", " ")
+        for name in "network from left", "network to right", "network from right", "network to left":
+            self.assertIn(name, links)
+        self.assertIn("Traffic between devices: 7.03 KiB, of it 3.52 KiB between machines (7.03 KiB by collectives), most from 0 to 1;", self.page.text("#glance").replace("\u00a0", " "))
+
+
 class Timeline(Case):
     """Ranges, copies with times and launches that were not traced."""
     @classmethod

@@ -293,6 +293,7 @@ static const struct {
     [MT_REL_launches] = {"KDV"},      [MT_REL_launch_volumes] = {"KDV"},
     [MT_REL_samples] = {.always = 1}, [MT_REL_sampled_launches] = {.always = 1},
     [MT_REL_apart] = {.always = 1},   [MT_REL_links] = {"devices"},
+    [MT_REL_machines] = {"devices"},
 };
 
 /* Returns the pattern of a table's rows, or NULL if its section is missing. */

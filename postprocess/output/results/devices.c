@@ -56,18 +56,23 @@ static uint64_t collectives_part(const struct mt_collective *c, uint64_t k)
     return (c->count / c->ranks + (k < c->count % c->ranks)) * c->size;
 }
 
-static uint64_t collectives_ring(const struct mt_collective *c, const struct op *o, uint64_t from)
+/* Places in the ring: of the receiving rank, the giving one, and the root. */
+struct ring_places {
+    uint64_t to, from, root;
+};
+
+static uint64_t collectives_ring(const struct mt_collective *c, const struct op *o,
+                                 const struct ring_places *p)
 {
-    uint64_t n = c->ranks, before = (c->rank + n - 1) % n, bytes = c->count * c->size;
-    if (from != before)
+    uint64_t n = c->ranks, before = (p->to + n - 1) % n, bytes = c->count * c->size;
+    if (p->from != before)
         return 0;
     if (o->form == ALL)
         return strcmp(o->name, "allreduce") == 0
-                   ? 2 * bytes - collectives_part(c, before) - collectives_part(c, c->rank)
+                   ? 2 * bytes - collectives_part(c, before) - collectives_part(c, p->to)
                    : (n - 1) * bytes;
-    uint64_t first =
-        o->form == FROM_ROOT ? (uint64_t)c->root : ((uint64_t)c->root + 1) % n; /* receives nothing */
-    return c->rank == first ? 0 : bytes;
+    uint64_t first = o->form == FROM_ROOT ? p->root : (p->root + 1) % n; /* receives nothing */
+    return p->to == first ? 0 : bytes;
 }
 
 /* Computes the bytes in a tree where node v, counted from the root, has the children 2v + 1 and 2v + 2. */
@@ -80,7 +85,8 @@ static uint64_t collectives_tree(const struct mt_collective *c, const struct op 
 }
 
 /* Returns the bytes that its rank receives from rank `from`. */
-static uint64_t collective_bytes(const struct mt_collective *c, enum mt_collective_way way, uint64_t from)
+static uint64_t collective_bytes(const struct mt_collective *c, enum mt_collective_way way, uint64_t from,
+                                 const struct ring_places *p)
 {
     const struct op *o = collectives_op(c);
     if (!o || from == c->rank || ((o->form == FROM_ROOT || o->form == TO_ROOT) && c->root < 0))
@@ -88,35 +94,61 @@ static uint64_t collective_bytes(const struct mt_collective *c, enum mt_collecti
     if (!o->routed || way == MT_COLLECTIVE_DIRECT)
         return collectives_direct(c, o, from);
     int both = strcmp(o->name, "allgather") && strcmp(o->name, "reducescatter");
-    return way == MT_COLLECTIVE_TREE && both ? collectives_tree(c, o, from) : collectives_ring(c, o, from);
+    return way == MT_COLLECTIVE_TREE && both ? collectives_tree(c, o, from) : collectives_ring(c, o, p);
 }
 
 /* ---- devices ---- */
 
-MT_ORDER_2(collectives_order, struct mt_communicator_event, comm, rank)
+/* A rank of a communicator. */
+struct seat {
+    uint64_t comm, rank;
+    int64_t device, machine; /* machine: number of its device 0 */
+    uint64_t place;          /* in the ring */
+};
 
-static int collective_places_add(struct mt_collective_places *p, const struct mt_companion *c)
+/* Ranks of all communicators, by communicator and rank. */
+struct seats {
+    struct seat *list;
+    size_t n, room;
+};
+
+MT_ORDER_2(seats_order, struct seat, comm, rank)
+MT_ORDER_2(seats_ring, struct seat, machine, rank)
+
+static int seats_add(struct seats *s, const struct mt_source *source, const struct mt_companion *c)
 {
-    if (!c->ncommunicators)
-        return 0;
-    if (mt_grow(&p->list, &p->room, p->n + c->ncommunicators, sizeof *p->list) != 0)
+    if (mt_grow(&s->list, &s->room, s->n + c->ncommunicators + 1, sizeof *s->list) != 0)
         return -1;
-    memcpy(p->list + p->n, c->communicators, c->ncommunicators * sizeof *p->list);
-    p->n += c->ncommunicators;
+    for (size_t i = 0; i < c->ncommunicators; i++) {
+        const struct mt_communicator_event *e = &c->communicators[i];
+        struct seat one = {.comm = e->comm, .rank = e->rank, .device = e->device, .place = e->rank};
+        (void)mt_source_machine(source, e->device, &one.machine);
+        s->list[s->n++] = one;
+    }
     return 0;
 }
 
-/* Finds the device of a rank. Returns 0, or -1 if it is unknown. */
-static int collective_place(const struct mt_collective_places *p, uint64_t comm, uint64_t rank,
-                            int64_t *device)
+/* Orders the ranks of communicators in rings that enter each machine once: by machine, then by rank. */
+static int seats_arrange(struct seats *s)
 {
-    const struct mt_communicator_event key = {.comm = comm, .rank = rank},
-                                       *e = p->n ? bsearch(&key, p->list, p->n, sizeof key, collectives_order)
-                                                 : NULL;
-    if (!e)
-        return -1;
-    *device = e->device;
-    return 0;
+    struct seat *ring = malloc((s->n + 1) * sizeof *ring);
+    s->n = mt_order_once(s->list, s->n, sizeof *s->list, seats_order);
+    for (size_t i = 0, end; ring && i < s->n; i = end) {
+        for (end = i; end < s->n && s->list[end].comm == s->list[i].comm; end++)
+            ring[end] = s->list[end];
+        qsort(ring + i, end - i, sizeof *ring, seats_ring);
+        int whole = s->list[end - 1].rank == end - i - 1; /* else traces of ranks are missing */
+        for (size_t k = i; whole && k < end; k++)
+            s->list[i + ring[k].rank].place = k - i;
+    }
+    free(ring);
+    return ring ? 0 : -1;
+}
+
+static const struct seat *seat_of(const struct seats *s, uint64_t comm, uint64_t rank)
+{
+    const struct seat key = {.comm = comm, .rank = rank};
+    return s->n ? bsearch(&key, s->list, s->n, sizeof key, seats_order) : NULL;
 }
 
 static const char *const topology_words[MT_TOPOLOGY_KINDS] = {
@@ -228,7 +260,7 @@ static int topology_device(const char *word)
 
 static int topology_read_cell(struct mt_topology *t, unsigned a, unsigned b, const char *word)
 {
-    for (int k = 0; k < MT_TOPOLOGY_KINDS; k++) {
+    for (int k = 0; k < MT_TOPOLOGY_NET; k++) {
         char *end = NULL;
         size_t n = strlen(topology_words[k]);
         unsigned long width = k == MT_TOPOLOGY_NVLINK && strncmp(word, topology_words[k], n) == 0
@@ -270,7 +302,8 @@ static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, 
 {
     int row = l->n ? topology_device(l->word[0]) : -1;
     if (l->n && strcmp(l->word[0], "speed") == 0 && topology_speed(t, l) != 0) {
-        snprintf(why, size, "line %u: a speed is NV, PIX, PXB, PHB, NODE or SYS and GB/s, as in: speed NV 50",
+        snprintf(why, size,
+                 "line %u: a speed is NV, PIX, PXB, PHB, NODE, SYS or NET and GB/s, as in: speed NV 50",
                  number);
         return -1;
     }
@@ -393,6 +426,7 @@ int mt_topology_read(struct mt_topology *t, const char *name, unsigned devices, 
 
 struct route {
     const struct mt_topology *t;
+    unsigned first; /* number of the machine's device 0 */
     struct mt_topology_link *out;
     unsigned n;
 };
@@ -401,7 +435,7 @@ static struct mt_topology_link *route_add(struct route *r, enum mt_topology_kind
 {
     struct mt_topology_link *l = &r->out[r->n++];
     l->kind = kind;
-    l->speed = r->t->speed[kind] * width;
+    l->speed = (r->t->devices ? r->t->speed[kind] : speeds[kind] * 1e9) * width;
     return l;
 }
 
@@ -416,20 +450,21 @@ static void route_pcie(struct route *r, unsigned a, const char *word, int up)
 {
     const struct mt_topology *t = r->t;
     if (up && !t->alone[a] && word[0] == 't')
-        ROUTE_ADD(r, MT_TOPOLOGY_PHB, 1, "PCIe %s switch of %u", word, t->group[a]);
-    ROUTE_ADD(r, MT_TOPOLOGY_PIX, 1, "PCIe %s %u", word, a);
+        ROUTE_ADD(r, MT_TOPOLOGY_PHB, 1, "PCIe %s switch of %u", word, r->first + t->group[a]);
+    ROUTE_ADD(r, MT_TOPOLOGY_PIX, 1, "PCIe %s %u", word, r->first + a);
     if (up && !t->alone[a] && word[0] == 'f')
-        ROUTE_ADD(r, MT_TOPOLOGY_PHB, 1, "PCIe %s switch of %u", word, t->group[a]);
+        ROUTE_ADD(r, MT_TOPOLOGY_PHB, 1, "PCIe %s switch of %u", word, r->first + t->group[a]);
 }
 
 static void route_nvlink(struct route *r, unsigned a, unsigned b)
 {
     if (!r->t->nvswitch[a] || !r->t->nvswitch[b]) {
-        ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->width[a][b], "NVLink from %u to %u", a, b);
+        ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->width[a][b], "NVLink from %u to %u", r->first + a,
+                  r->first + b);
         return;
     }
-    ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->nvswitch[a], "NVLink from %u", a);
-    ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->nvswitch[b], "NVLink to %u", b);
+    ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->nvswitch[a], "NVLink from %u", r->first + a);
+    ROUTE_ADD(r, MT_TOPOLOGY_NVLINK, r->t->nvswitch[b], "NVLink to %u", r->first + b);
 }
 
 static void route_devices(struct route *r, unsigned a, unsigned b)
@@ -441,22 +476,56 @@ static void route_devices(struct route *r, unsigned a, unsigned b)
     }
     route_pcie(r, a, "from", kind > MT_TOPOLOGY_PXB);
     if (kind == MT_TOPOLOGY_SYS)
-        ROUTE_ADD(r, kind, 1, "processor of %u to that of %u", r->t->socket[a], r->t->socket[b]);
+        ROUTE_ADD(r, kind, 1, "processor of %u to that of %u", r->first + r->t->socket[a],
+                  r->first + r->t->socket[b]);
     route_pcie(r, b, "to", kind > MT_TOPOLOGY_PXB);
 }
 
-/* Computes the links from one device to another, or to the host (-1), in order. Returns their number, 0 if a
- * device is not in the table or both are the same. */
-static unsigned topology_route(const struct mt_topology *t, int64_t from, int64_t to,
-                               struct mt_topology_link out[MT_TOPOLOGY_ROUTE])
+/* Adds the links between two devices of a machine, or one of them and the host (-1). None if one is not in
+ * the table or both are the same. */
+static void topology_route(struct route *r, int64_t from, int64_t to)
 {
-    struct route r = {t, out, 0};
-    if (from == to || from >= t->devices || to >= t->devices)
-        return 0;
+    if (from == to || from >= r->t->devices || to >= r->t->devices)
+        return;
     if (from >= 0 && to >= 0)
-        route_devices(&r, (unsigned)from, (unsigned)to);
+        route_devices(r, (unsigned)from, (unsigned)to);
     else
-        route_pcie(&r, (unsigned)(from < 0 ? to : from), from < 0 ? "to" : "from", 1);
+        route_pcie(r, (unsigned)(from < 0 ? to : from), from < 0 ? "to" : "from", 1);
+}
+
+/* One end of a transfer. */
+struct route_end {
+    const char *machine; /* NULL: there is only one */
+    int64_t first;       /* number of its device 0 */
+};
+
+static void route_network(struct route *r, int64_t device, const struct route_end *e, const char *word)
+{
+    int slot = r->t->devices && device - e->first < r->t->devices;
+    r->first = (unsigned)e->first;
+    if (slot && word[0] == 'f')
+        route_pcie(r, (unsigned)(device - e->first), word, 0);
+    ROUTE_ADD(r, MT_TOPOLOGY_NET, 1, "network %s %s", word, e->machine);
+    if (slot && word[0] == 't')
+        route_pcie(r, (unsigned)(device - e->first), word, 0);
+}
+
+/* Computes the links from one device to another, or to the host (-1) of its machine, in order. Returns their
+ * number. Without a topology only those of the network are known. */
+static unsigned devices_route(const struct mt_comm_result *x, int64_t from, int64_t to,
+                              struct mt_topology_link out[MT_TOPOLOGY_ROUTE])
+{
+    static const struct mt_topology none;
+    struct route_end a = {.first = 0}, b = {.first = 0};
+    a.machine = mt_source_machine(x->source, from >= 0 ? from : to, &a.first);
+    b.machine = mt_source_machine(x->source, to >= 0 ? to : from, &b.first);
+    struct route r = {x->topology ? x->topology : &none, (unsigned)a.first, out, 0};
+    if (a.first == b.first) {
+        topology_route(&r, from < 0 ? from : from - a.first, to < 0 ? to : to - a.first);
+    } else {
+        route_network(&r, from, &a, "from");
+        route_network(&r, to, &b, "to");
+    }
     return r.n;
 }
 
@@ -540,20 +609,23 @@ static void devices_copies(struct flows *f, const struct mt_comm_result *r)
 
 /* Adds what a rank receives from the others in a collective. */
 static void devices_collective(struct flows *f, const struct mt_collective_launch *l,
-                               enum mt_collective_way way, const struct mt_collective_places *places)
+                               enum mt_collective_way way, const struct seats *seats)
 {
     const struct mt_collective *c = &l->event->collective;
-    int64_t from, to;
-    if (collective_place(places, c->comm, c->rank, &to) != 0)
-        return;
-    for (uint64_t r = 0; r < c->ranks && !f->failed; r++) {
-        uint64_t bytes = collective_bytes(c, way, r);
-        if (bytes && collective_place(places, c->comm, r, &from) == 0)
+    const struct seat *to = seat_of(seats, c->comm, c->rank),
+                      *root = c->root >= 0 ? seat_of(seats, c->comm, (uint64_t)c->root) : NULL;
+    for (uint64_t r = 0; to && r < c->ranks && !f->failed; r++) {
+        const struct seat *from = seat_of(seats, c->comm, r);
+        if (!from)
+            continue;
+        const struct ring_places p = {to->place, from->place, root ? root->place : (uint64_t)c->root};
+        uint64_t bytes = collective_bytes(c, way, r, &p);
+        if (bytes)
             results_devices_add(f, &(struct device_flow){.superstep = l->superstep,
                                                          .kernel = l->kernel,
                                                          .how = FLOW_COLLECTIVE,
-                                                         .from = from,
-                                                         .to = to,
+                                                         .from = from->device,
+                                                         .to = to->device,
                                                          .accesses = 1,
                                                          .bytes = bytes});
     }
@@ -561,16 +633,15 @@ static void devices_collective(struct flows *f, const struct mt_collective_launc
 
 static void devices_collectives(struct flows *f, const struct mt_comm_result *r)
 {
-    struct mt_collective_places places = {.n = 0};
+    struct seats seats = {.n = 0};
     for (size_t i = 0; r->ncollectives && i < r->ninputs; i++) {
         const struct mt_companion *c = mt_source_companion(r->source, i);
-        f->failed |= c && collective_places_add(&places, c) != 0;
+        f->failed |= c && seats_add(&seats, r->source, c) != 0;
     }
-    if (places.n)
-        qsort(places.list, places.n, sizeof *places.list, collectives_order);
+    f->failed |= seats_arrange(&seats) != 0;
     for (size_t i = 0; i < r->ncollectives; i++)
-        devices_collective(f, &r->collectives[i], r->way, &places);
-    free(places.list);
+        devices_collective(f, &r->collectives[i], r->way, &seats);
+    free(seats.list);
 }
 
 MT_ORDER_4(devices_compare, struct device_flow, superstep, how, from, to)
@@ -615,7 +686,7 @@ static void devices_add_load(void *to, const void *from)
     ((struct link_load *)to)->bytes += ((const struct link_load *)from)->bytes;
 }
 
-/* Returns the loads by link name, then in the order of devices_flows. *n is 0 without a topology. *outside:
+/* Returns the loads by link name, then in the order of devices_flows. *outside:
  * bytes to or from devices that the topology lacks. To be freed; NULL: no memory. */
 static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n, uint64_t *outside)
 {
@@ -625,10 +696,10 @@ static struct link_load *devices_loads(const struct mt_comm_result *r, size_t *n
     struct device_flow *flows = devices_flows(r, &nflows);
     int failed = !flows || mt_grow(&list, &room, 1, sizeof *list) != 0;
     *n = *outside = 0;
-    for (size_t i = 0; r->topology && !failed && i < nflows; i++) {
+    for (size_t i = 0; !failed && i < nflows; i++) {
         const struct device_flow *f = &flows[i];
-        unsigned links = topology_route(r->topology, f->from, f->to, way);
-        *outside += !links && f->from != f->to ? f->bytes : 0;
+        unsigned links = devices_route(r, f->from, f->to, way);
+        *outside += r->topology && !links && f->from != f->to ? f->bytes : 0;
         failed = mt_grow(&list, &room, *n + links + 1, sizeof *list) != 0;
         for (unsigned k = 0; !failed && k < links; k++)
             list[(*n)++] = (struct link_load){way[k], f->superstep, f->kernel, f->how, f->bytes};
@@ -687,15 +758,56 @@ int mt_rows_of_links(struct mt_rowset *x)
     return x->data ? 0 : -1;
 }
 
+/* A device of several machines. */
+struct machine_device {
+    int64_t device, first;
+    const char *machine;
+};
+
+static struct machine_device *machine_devices(const struct mt_comm_result *r, size_t *n)
+{
+    size_t nflows = 0;
+    struct device_flow *flows = devices_flows(r, &nflows);
+    struct machine_device *list = NULL;
+    int64_t most = -1;
+    for (size_t i = 0; flows && i < nflows; i++) {
+        most = flows[i].from > most ? flows[i].from : most;
+        most = flows[i].to > most ? flows[i].to : most;
+    }
+    *n = 0;
+    if (flows && (list = malloc((size_t)(most + 2) * sizeof *list)))
+        for (int64_t d = 0; d <= most; d++) {
+            struct machine_device one = {.device = d};
+            if ((one.machine = mt_source_machine(r->source, d, &one.first)))
+                list[(*n)++] = one;
+        }
+    free(flows);
+    return list;
+}
+
+static void devices_machine_row(struct mt_tuples *w, const struct mt_rowset *x, size_t i)
+{
+    const struct machine_device *d = &((const struct machine_device *)x->data)[i];
+    devices_text(w, d->device);
+    mt_tuples_text(w, d->machine);
+    mt_tuples_number(w, (uint64_t)(d->device - d->first));
+}
+
+MT_ROWS_OF_LIST(machines, devices_machine_row, machine_devices(x->r, &x->n), x->n)
+
 int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    size_t n;
+    size_t n, nmachines = 0;
     struct device_flow *list = devices_flows(r, &n);
+    struct machine_device *machines = machine_devices(r, &nmachines);
     free(list);
-    if (!list || !n)
-        return list ? 0 : -1; /* with one device the member is omitted */
+    free(machines);
+    if (!list || !machines || !n)
+        return list && machines ? 0 : -1; /* with one device the member is omitted */
     int rc = mt_relation_json(j, r, MT_REL_devices, MT_REL_NONE, 0);
-    return rc || !r->topology ? rc : mt_relation_json(j, r, MT_REL_links, MT_REL_NONE, 0);
+    if (!rc && (r->topology || nmachines))
+        rc = mt_relation_json(j, r, MT_REL_links, MT_REL_NONE, 0);
+    return rc || !nmachines ? rc : mt_relation_json(j, r, MT_REL_machines, MT_REL_NONE, 0);
 }
 
 int mt_devices_text(struct mt_text *t)
@@ -704,7 +816,9 @@ int mt_devices_text(struct mt_text *t)
     uint64_t outside = 0;
     struct device_flow *flows = devices_flows(t->r, &n);
     struct link_load *links = devices_loads(t->r, &nlinks, &outside);
-    int rc = flows && links ? 0 : -1;
+    int rc = flows && links ? 0 : -1, network = 0;
+    for (size_t i = 0; links && i < nlinks; i++)
+        network |= links[i].link.kind == MT_TOPOLOGY_NET;
     free(flows);
     free(links);
     if (rc == 0 && n)
@@ -716,7 +830,14 @@ int mt_devices_text(struct mt_text *t)
                            "ORDER BY iif(source = target, 0, sum(bytes)) DESC, instr('load store atomic "
                            "unknown copy collective', "
                            "by), source = 'host' DESC, source + 0, target = 'host' DESC, target + 0");
-    if (rc == 0 && n && t->r->topology)
+    if (rc == 0 && network)
+        rc = mt_text_table(
+            t, "Bytes from machine to machine, and the devices there that send and receive them",
+            "SELECT a.machine AS 'from', b.machine AS 'to', group_concat(DISTINCT source) AS 'devices', "
+            "group_concat(DISTINCT target) AS 'to devices', sum(bytes) AS '>bytes' FROM devices JOIN "
+            "machines a ON a.device = source JOIN machines b ON b.device = target WHERE a.machine <> "
+            "b.machine GROUP BY a.machine, b.machine ORDER BY sum(bytes) DESC, a.machine, b.machine");
+    if (rc == 0 && n && (t->r->topology || network))
         rc = mt_text_table(
             t, "Bytes over each link in one direction, and how long they take at its speed",
             "SELECT link, kind, fixed(speed / 1e9, 1) AS '>GB/s', "
@@ -743,12 +864,17 @@ const char mt_devices_sentences[] =
     "WHERE across GROUP BY way HAVING sum(bytes) ORDER BY way)), "
     "most AS (SELECT source, target FROM d WHERE across GROUP BY source, target ORDER BY sum(bytes) DESC, "
     "CAST(source AS INTEGER), CAST(target AS INTEGER) LIMIT 1), "
+    "net AS (SELECT sum(bytes) AS bytes FROM d JOIN machines a ON a.device = source JOIN machines b ON "
+    "b.device = "
+    "target WHERE a.machine <> b.machine), "
     "slow AS (SELECT link, sum(bytes) / speed AS seconds FROM links GROUP BY link ORDER BY seconds DESC, "
     "link LIMIT 1), "
     "whose AS (SELECT coalesce(kernel, by) AS name FROM links JOIN slow USING (link) GROUP BY 1 ORDER BY "
     "sum(bytes) DESC, 1 LIMIT 1) "
-    "SELECT 'devices', 'devices', 100, 0, printf('Traffic between devices: %s%s; between devices and host: "
-    "%s.', bytes(between_devices), coalesce(printf(' (%s), most from %s to %s', words, (SELECT source FROM "
+    "SELECT 'devices', 'devices', 100, 0, printf('Traffic between devices: %s%s%s; between devices and host: "
+    "%s.', bytes(between_devices), coalesce((SELECT printf(', of it %s between machines', bytes(bytes)) FROM "
+    "net "
+    "WHERE bytes), ''), coalesce(printf(' (%s), most from %s to %s', words, (SELECT source FROM "
     "most), (SELECT target FROM most)), ''), bytes(host)) || "
     "coalesce((SELECT printf(' The slowest transfer is over %s: %s at its speed, most of it for %s.', "
     "link, duration(seconds * 1e9), mark(kernel(name), name)) FROM slow, whose WHERE seconds), '') "

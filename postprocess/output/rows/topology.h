@@ -21,12 +21,6 @@ struct mt_collective_launch {
     const struct mt_launch_event *event;
 };
 
-/* Device of each rank. */
-struct mt_collective_places {
-    struct mt_communicator_event *list; /* sorted by communicator and rank */
-    size_t n, room;
-};
-
 enum { MT_TOPOLOGY_DEVICES = 64, MT_TOPOLOGY_ROUTE = 8 };
 
 /* Kind of connection, a cell of the table. */
@@ -52,7 +46,7 @@ struct mt_topology {
 /* One direction of a link. Routes with equal values share the link. */
 struct mt_topology_link {
     enum mt_topology_kind kind;
-    char name[48]; /* "NVLink 0 to 1", "PCIe from 0" */
+    char name[96]; /* "NVLink 0 to 1", "PCIe from 0", "network from node1" */
     double speed;  /* speed in bytes per second */
 };
 

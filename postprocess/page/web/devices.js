@@ -17,18 +17,30 @@ function devicePlaces() {
   const numbers = new Set((data.devices || []).flatMap((r) => [r.from, r.to]).filter((p) => p !== "host").map(Number));
   return [...(data.devices.some((r) => r.from === "host" || r.to === "host") ? ["host"] : []), ...[...numbers].sort((a, b) => a - b).map(String)];
 }
+// Machines of a job on several: Map from a device's number to the machine's name; empty for one machine.
+const machineOf = new Map((data.machines || []).map((m) => [m.device, m.machine]));
 function deviceMatrix() {
-  const places = devicePlaces(), rows = flowRows(), of = d3.group(rows, (r) => r.from + " " + r.to);
-  const most = d3.max([...of.values()].filter(([r]) => r.from !== r.to), (list) => d3.sum(list, (r) => r.bytes)) || 1;
+  const places = devicePlaces(), machine = (p) => machineOf.has(p) ? p + " " + machineOf.get(p) : p;
+  return flowMatrix(places, places.map(machine), flowRows(), (r) => r.from + " " + r.to, "Bytes by pair of devices");
+}
+// Host memory belongs to the machine of the device that it goes to or comes from.
+function machineMatrix() {
+  const names = [...new Set(machineOf.values())], at = (p, other) => names.indexOf(machineOf.get(p === "host" ? other : p));
+  return flowMatrix(names.map((n, i) => i), names, flowRows(), (r) => at(r.from, r.to) + " " + at(r.to, r.from), "Bytes by pair of machines");
+}
+// places: keys of rows and columns, with their names; key: of a row's pair of places.
+function flowMatrix(places, names, rows, key, title) {
+  const of = d3.group(rows, key), name = new Map(places.map((p, i) => [p, names[i]]));
+  const most = d3.max([...of].filter(([pair]) => pair.split(" ")[0] !== pair.split(" ")[1]), ([, list]) => d3.sum(list, (r) => r.bytes)) || 1;
   const cell = (from, to) => {
-    const list = of.get(from + " " + to) || [], sum = d3.sum(list, (r) => r.bytes), words = (from === to ? "own memory" : from + " → " + to) + ": " + (flowWords(list) || "nothing");
+    const list = of.get(from + " " + to) || [], sum = d3.sum(list, (r) => r.bytes), words = (from === to ? "own memory" : name.get(from) + " → " + name.get(to)) + ": " + (flowWords(list) || "nothing");
     if (!sum || from === to) return el("td", {class: "num own", title: words}, sum ? bytes(sum) : "");
     const colour = ramp(0.1 + 0.9 * Math.sqrt(sum / most));
     return el("td", {class: "num", title: words, style: "background:" + colour + ";color:" + (d3.lab(colour).l > 60 ? "#14181c" : "#ffffff")}, bytes(sum));
   };
-  return el("div", {class: "flows"}, el("table", {"aria-label": "Bytes by pair of devices"},
-    el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "from ↓ to →"), ...places.map((p) => el("th", {scope: "col", class: "num"}, p)))),
-    el("tbody", {}, ...places.map((from) => el("tr", {}, el("th", {scope: "row"}, from), ...places.map((to) => cell(from, to)))))));
+  return el("div", {class: "flows"}, el("table", {"aria-label": title},
+    el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "from ↓ to →"), ...names.map((n) => el("th", {scope: "col", class: "num"}, n)))),
+    el("tbody", {}, ...places.map((from) => el("tr", {}, el("th", {scope: "row"}, name.get(from)), ...places.map((to) => cell(from, to)))))));
 }
 function kernelFlows() {
   const rows = flowRows().filter(crossing), by = d3.group(rows, (r) => r.kernel || r.by);
@@ -124,7 +136,7 @@ function deviceTable() {
 function drawDevices(section) {
   const legend = colourLegend(usedKinds(data.devices).map(([name, colour]) => [colour, name]));
   section.append(lead("Row: device that owns the memory the bytes come from; column: device they go to. A kernel waits for bytes that it loads. " + (launches.length > 1 ? "Shows the selected launch; copies belong to none." : "")), legend,
-    el("div", {class: "blocks"}, living("flows", "Between devices", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
+    el("div", {class: "blocks"}, living("flows", "Between devices", null, deviceMatrix), ...(machineOf.size ? [living("machine-flows", "Between machines", null, machineMatrix)] : []), living("crossing", "By kernel", null, kernelFlows),
       data.links ? living("links", "Over links", "Bytes in each direction, and the time they take at the link’s speed, one transfer after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) adds the bytes over each link."))),
     ...flowBlock(), block("device-rows", "Rows", null, deviceTable()));
   return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};
