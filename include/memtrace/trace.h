@@ -110,7 +110,7 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 
 /* Part of a rank in a collective of a library (docs/trace-format.md). */
 struct mt_collective {
-    const char *op; /* "allreduce" …; "" or NULL: no collective, or the line is invalid */
+    const char *op; /* "allreduce" … */
     uint64_t comm, rank, ranks, count, size;
     int64_t root, peer; /* ranks; -1: none */
 };

@@ -872,14 +872,17 @@ static int input_open(struct mt_input *in, const char *path, int fd, const char 
     return 0;
 }
 
-/* Loads the companion file, if there is one. `wait`: waits for a running program to write its end. */
+/* Loads the companion file, if there is one; without launches, if the input's own lines are whole. `wait`:
+ * waits for a running program to write its end. */
 static int input_load_companion(struct mt_input *in, int wait, const struct mt_stop *stop,
                                 struct mt_error *err)
 {
+    struct mt_companion *(*const load)(const char *, struct mt_error *) =
+        in->companion && in->companion->has_end ? mt_companion_load_rest : mt_companion_load;
     if (!in->meta)
         return 0;
     for (int tries = 0;; tries++) {
-        in->companion = mt_companion_load(in->meta, err);
+        in->companion = load(in->meta, err);
         if (!in->companion)
             return in->meta_optional && err->code == MT_E_INPUT && err->sys == ENOENT ? 0 : -1;
         const struct mt_companion *c = in->companion;

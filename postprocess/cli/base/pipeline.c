@@ -194,7 +194,7 @@ static void locality_run_device(struct mt_locality_run *x, const struct mt_run_l
 static void locality_run_collective(struct mt_locality_run *x, const struct mt_run_launch *l)
 {
     const struct mt_launch_event *e = l->event;
-    if (!e || !e->collective.op || !*e->collective.op || (e->has_records && !e->records) ||
+    if (!e || !e->collective || (e->has_records && !e->records) ||
         (x->ncollectives && x->collectives[x->ncollectives - 1].superstep >= l->superstep) ||
         mt_grow(&x->collectives, &x->collective_room, x->ncollectives + 1, sizeof *x->collectives) != 0)
         return;

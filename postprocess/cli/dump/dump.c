@@ -262,7 +262,7 @@ static int tally_end(void *self)
     show_scaled(t);
     if (e && e->untraced)
         fprintf(t->f, "untraced %" PRIu64 " %" PRIu64 "\n", t->launch->superstep, e->untraced);
-    if (!e || !e->has_counts)
+    if (!e || !e->counts)
         return 0;
     show_sums(t, "counted ", e->counts);
     for (unsigned i = 0; i < 6 && !e->no_records; i++)

@@ -611,7 +611,7 @@ static void devices_copies(struct flows *f, const struct mt_comm_result *r)
 static void devices_collective(struct flows *f, const struct mt_collective_launch *l,
                                enum mt_collective_way way, const struct seats *seats)
 {
-    const struct mt_collective *c = &l->event->collective;
+    const struct mt_collective *c = l->event->collective;
     const struct seat *to = seat_of(seats, c->comm, c->rank),
                       *root = c->root >= 0 ? seat_of(seats, c->comm, (uint64_t)c->root) : NULL;
     for (uint64_t r = 0; to && r < c->ranks && !f->failed; r++) {

@@ -40,6 +40,7 @@ struct loader {
     struct mt_flat line; /* the current one */
 #define MT_EV_LIST(ev, name, list, then, words) size_t room_##list;
 #include "memtrace/events.def"
+    int rest; /* 1: launches are left out */
     int out_of_memory;
 };
 
@@ -170,6 +171,14 @@ static int companion_end(struct loader *l, struct mt_flat *o, void *event)
     return 0;
 }
 
+/* Returns a copy of a value that lives as long as the companion; NULL without memory. */
+static const void *companion_value(struct loader *l, const void *value, size_t bytes)
+{
+    const void *kept = mt_intern_add(&l->strings, value, bytes);
+    l->out_of_memory |= !kept;
+    return kept;
+}
+
 /* Reads a list of n integers. Returns 0 if the value is anything else. */
 static int get_list(struct mt_flat *o, const char *key, uint64_t *out, size_t n)
 {
@@ -182,24 +191,25 @@ static int get_list(struct mt_flat *o, const char *key, uint64_t *out, size_t n)
 
 enum { MOST_RANKS = 1 << 20 };
 
-/* Reads a collective. Returns BAD if it is invalid, and leaves it empty. */
-static int get_collective(struct loader *l, struct mt_flat *o, struct mt_collective *c)
+/* Reads a collective. Few launches have one, and many have the same. Returns BAD if it is invalid. */
+static int get_collective(struct loader *l, struct mt_flat *o, const struct mt_collective **collective)
 {
-    *c = (struct mt_collective){.op = get_text(l, o, "collective", ""),
-                                .comm = get_u64(o, "comm", 0),
-                                .rank = get_u64(o, "rank", 0),
-                                .ranks = get_u64(o, "ranks", 0),
-                                .count = get_u64(o, "count", 0),
-                                .size = get_u64(o, "size", 0),
-                                .root = (int64_t)get_u64(o, "root", (uint64_t)-1),
-                                .peer = (int64_t)get_u64(o, "peer", (uint64_t)-1)};
-    int64_t n = (int64_t)c->ranks;
-    if (!*c->op ||
-        (c->ranks && c->ranks <= MOST_RANKS && c->rank < c->ranks && c->root >= -1 && c->root < n &&
-         c->peer >= -1 && c->peer < n && c->size <= 64 && c->count <= MOST_BYTES / 64 / c->ranks))
+    const struct mt_collective c = {.op = get_text(l, o, "collective", ""),
+                                    .comm = get_u64(o, "comm", 0),
+                                    .rank = get_u64(o, "rank", 0),
+                                    .ranks = get_u64(o, "ranks", 0),
+                                    .count = get_u64(o, "count", 0),
+                                    .size = get_u64(o, "size", 0),
+                                    .root = (int64_t)get_u64(o, "root", (uint64_t)-1),
+                                    .peer = (int64_t)get_u64(o, "peer", (uint64_t)-1)};
+    int64_t n = (int64_t)c.ranks;
+    if (!*c.op)
         return 0;
-    c->op = "";
-    return BAD;
+    if (!c.ranks || c.ranks > MOST_RANKS || c.rank >= c.ranks || c.root < -1 || c.root >= n || c.peer < -1 ||
+        c.peer >= n || c.size > 64 || c.count > MOST_BYTES / 64 / c.ranks)
+        return BAD;
+    *collective = companion_value(l, &c, sizeof c);
+    return 0;
 }
 
 static int companion_communicator(struct loader *l, struct mt_flat *o, void *event)
@@ -211,10 +221,13 @@ static int companion_communicator(struct loader *l, struct mt_flat *o, void *eve
 static int companion_launch(struct loader *l, struct mt_flat *o, void *event)
 {
     struct mt_launch_event *e = event;
-    uint64_t ctas[2] = {0};
+    uint64_t ctas[2] = {0}, counts[6];
+    if (l->rest)
+        return LEAVE;
     e->has_records = mt_flat_get(o, "records")->kind == MT_FLAT_INTEGER;
     e->has_sample = mt_flat_get(o, "sample")->kind == MT_FLAT_TEXT;
-    e->has_counts = get_list(o, "counted", e->counts, 6);
+    if (get_list(o, "counted", counts, 6))
+        e->counts = companion_value(l, counts, sizeof counts);
     e->has_ctas = get_list(o, "ctas", ctas, 2);
     e->traced_ctas = ctas[0];
     e->ctas = ctas[1];
@@ -643,7 +656,8 @@ static int companion_open(const char *path, struct stat *st)
     return -1;
 }
 
-struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
+/* rest: 1: without launches. */
+static struct mt_companion *companion_load(const char *path, int rest, struct mt_error *err)
 {
     struct stat st;
     int fd = companion_open(path, &st);
@@ -656,6 +670,8 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     struct mt_companion *c = mt_companion_new(path);
     if (!c)
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory for the companion");
+    else
+        ((struct loader *)c)->rest = rest;
     int rc = c ? companion_lines(c, fd, path, err) : -1;
     close(fd);
     if (rc != 0) {
@@ -666,6 +682,16 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     c->own = c->regular && st.st_uid == geteuid();
     mt_companion_sort(c);
     return c;
+}
+
+struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
+{
+    return companion_load(path, 0, err);
+}
+
+struct mt_companion *mt_companion_load_rest(const char *path, struct mt_error *err)
+{
+    return companion_load(path, 1, err);
 }
 
 struct mt_companion *mt_companion_head(const char *path)

@@ -17,7 +17,8 @@ __attribute__((format(printf, 6, 7))) int mt_error_set(struct mt_error *err, enu
                                                        uint64_t offset, const char *name, const char *format,
                                                        ...);
 
-/* Set of strings, in which equal strings have equal pointers. Zero-initialised is empty. */
+/* Set of strings, in which equal strings have equal pointers; also of other values, which are aligned for
+ * 64-bit numbers. Zero-initialised is empty. */
 struct mt_intern {
     struct mt_intern_entry *head;
 };
@@ -31,6 +32,8 @@ void mt_intern_free(struct mt_intern *set);
 struct mt_companion *mt_companion_new(const char *name);
 /* Adds whole lines; `offset` is that of the text, for messages. Returns 0, or -1 without memory. */
 int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uint64_t offset);
+/* Loads a companion file without its launches, for which its trace is asked. */
+struct mt_companion *mt_companion_load_rest(const char *path, struct mt_error *err);
 /* Drops the copies, allocations and frees read so far, which the caller has taken over. */
 void mt_companion_forget_memory(struct mt_companion *c);
 /* Sorts the events. May be called again after more lines. */

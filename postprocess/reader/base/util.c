@@ -26,7 +26,7 @@ int mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t offs
 
 struct mt_intern_entry {
     UT_hash_handle hh;
-    char text[];
+    _Alignas(uint64_t) char text[];
 };
 
 const char *mt_intern_add(struct mt_intern *set, const char *text, size_t length)
