@@ -113,51 +113,32 @@ int mt_fold_launches(struct mt_report *r)
 
 /* ---- results by launch ---- */
 
-static void fold_counts(struct mt_reuse_counts *to, const struct mt_reuse_counts *c)
-{
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        to->histogram[b] += c->histogram[b];
-    to->cold += c->cold;
-    to->contexts += c->contexts;
-    to->lines += c->lines;
-    to->largest = c->largest > to->largest ? c->largest : to->largest;
-}
-
-static void fold_reuse(struct mt_reuse_launch *to, const struct mt_reuse_launch *l)
-{
-    to->uses += l->uses;
-    to->squares += l->squares;
-    for (int i = 0; i < 2; i++) {
-        to->context_squares[i] += l->context_squares[i];
-        to->context_bits[i] =
-            l->context_bits[i] > to->context_bits[i] ? l->context_bits[i] : to->context_bits[i];
-    }
-    for (int i = 0; i < MT_REUSE_LEVELS; i++) {
-        to->sample_bits[i] = l->sample_bits[i] > to->sample_bits[i] ? l->sample_bits[i] : to->sample_bits[i];
-        fold_counts(&to->level[i], &l->level[i]);
-    }
-}
-
 MT_ORDER_1(fold_reuse_order, struct mt_reuse_launch, superstep)
 
-void mt_fold_reuse(const struct mt_report *r, struct mt_reuse *x)
+int mt_fold_reuse(const struct mt_report *r, struct mt_reuse *x)
 {
     size_t n = 0;
-    for (size_t i = 0; r->nfirst && i < x->count; i++)
-        if (x->launches[i].selected) {
-            x->launches[n] = x->launches[i];
-            x->launches[n++].superstep = fold_of(r, x->launches[i].superstep);
+    int rc = 0;
+    for (size_t i = 0; r->nfirst && i < x->count; i++) {
+        struct mt_reuse_launch l = x->launches[i];
+        if (l.selected) {
+            l.superstep = fold_of(r, l.superstep);
+            x->launches[n++] = l;
+        } else {
+            mt_reuse_launch_free(&l);
         }
+    }
     if (!r->nfirst)
-        return;
+        return 0;
     if (n)
         qsort(x->launches, n, sizeof *x->launches, fold_reuse_order);
     x->count = 0;
     for (size_t i = 0; i < n; i++)
         if (x->count && x->launches[x->count - 1].superstep == x->launches[i].superstep)
-            fold_reuse(&x->launches[x->count - 1], &x->launches[i]);
+            rc |= mt_reuse_launch_join(&x->launches[x->count - 1], &x->launches[i]);
         else
             x->launches[x->count++] = x->launches[i];
+    return rc;
 }
 
 MT_ORDER_2(fold_cell_order, struct mt_sharing_cell, superstep, alloc)

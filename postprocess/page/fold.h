@@ -12,8 +12,8 @@ enum { MT_FOLD_FROM = 50000, MT_FOLD_MOST = 1 << 15 }; /* launches that are fold
 
 /* Folds the launches of a report, if there are more than MT_FOLD_FROM. Returns 0, or -1 without memory. */
 int mt_fold_launches(struct mt_report *r);
-/* Folds the results by launch alike. */
-void mt_fold_reuse(const struct mt_report *r, struct mt_reuse *x);
+/* Fold the results by launch alike. Returns 0, or -1 without memory. */
+int mt_fold_reuse(const struct mt_report *r, struct mt_reuse *x);
 void mt_fold_sharing(const struct mt_report *r, struct mt_sharing *x);
 
 #endif

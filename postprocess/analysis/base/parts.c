@@ -1,5 +1,6 @@
 /* Traced part of a run, from its companion files. */
 #include "parts.h"
+#include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include "analysis/base/parts.h"
 
@@ -88,28 +89,47 @@ const struct mt_estimate *mt_estimates_find(const struct mt_estimates *e, const 
     return NULL;
 }
 
+/* Returns the part of the kernel, the last one or a new one; NULL without memory. */
+static struct mt_run_part *parts_kernel(struct mt_run_parts *p, const char *kernel)
+{
+    if (p->n && strcmp(p->list[p->n - 1].kernel, kernel) == 0)
+        return &p->list[p->n - 1];
+    char *name = strdup(kernel);
+    if (!name || mt_grow(&p->list, &p->room, p->n + 1, sizeof *p->list) != 0) {
+        free(name);
+        return NULL;
+    }
+    p->list[p->n] = (struct mt_run_part){.kernel = name};
+    return &p->list[p->n++];
+}
+
 int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_t ninputs)
 {
     size_t n = 0;
     const struct mt_launch_event **all = launches_by_kernel(s, ninputs, NULL, &n);
-    p->n = 0;
-    p->list = all ? calloc(n + 1, sizeof *p->list) : NULL;
-    for (size_t i = 0; p->list && i < n; i++) {
+    int rc = all ? 0 : -1;
+    *p = (struct mt_run_parts){0};
+    for (size_t i = 0; i < n && rc == 0; i++) {
         const struct mt_launch_event *l = all[i];
+        struct mt_run_part *part = parts_kernel(p, l->kernel);
         uint64_t ctas = l->grid[0] * l->grid[1] * l->grid[2];
-        if (p->n == 0 || strcmp(p->list[p->n - 1].kernel, l->kernel) != 0)
-            p->list[p->n++].kernel = l->kernel;
-        p->list[p->n - 1].ctas += ctas;
-        p->list[p->n - 1].untraced += l->untraced;
-        p->list[p->n - 1].unseen |= l->unseen && *l->unseen;
-        p->list[p->n - 1].traced += l->has_ctas ? l->traced_ctas : l->traced ? ctas : 0;
+        if (!part) {
+            rc = -1;
+            break;
+        }
+        part->ctas += ctas;
+        part->untraced += l->untraced;
+        part->unseen |= l->unseen && *l->unseen;
+        part->traced += l->has_ctas ? l->traced_ctas : l->traced ? ctas : 0;
     }
     free(all);
-    return p->list ? 0 : -1;
+    return rc;
 }
 
 void mt_run_parts_free(struct mt_run_parts *p)
 {
+    for (size_t i = 0; i < p->n; i++)
+        free(p->list[i].kernel);
     free(p->list);
     memset(p, 0, sizeof *p);
 }

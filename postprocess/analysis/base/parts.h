@@ -37,7 +37,7 @@ const struct mt_estimate *mt_estimates_find(const struct mt_estimates *e, const 
 uint64_t mt_estimate(uint64_t counted, uint64_t ctas, uint64_t traced);
 
 struct mt_run_part {
-    const char *kernel; /* name owned by the companion */
+    char *kernel;
     uint64_t traced, ctas;
     uint64_t untraced; /* number of accesses without a record */
     int unseen;        /* of which there may be more (`unseen` of launch lines) */
@@ -46,7 +46,7 @@ struct mt_run_part {
 /* Zero-initialised is empty. */
 struct mt_run_parts {
     struct mt_run_part *list; /* by name */
-    size_t n;
+    size_t n, room;
 };
 
 /* Computes the parts after the source's last item. Returns 0, or -1 without memory. */

@@ -23,6 +23,8 @@ struct mt_run_options {
                             * becomes sparser at the limit; 0: no limit */
     uint64_t sample_uses;  /* reuse: sampling starts after this many uses */
     size_t top;            /* sharing: number of lines listed */
+    int by_kernel;         /* reuse, sharing: 1: launches of a kernel are added up, under the first one; for
+                            * traces that are fed whole */
     size_t cells;          /* traffic: maximum cells of a grid before it is made coarser; 0: default */
     const struct mt_alloc_event *allocs;
     size_t nallocs;

@@ -225,16 +225,45 @@ static void reuse_pack_map(struct mt_parcel *p, const struct mt_hash *m)
         mt_parcel_bytes(p, s, sizeof *s);
 }
 
+/* Makes the histogram `buckets` long. Returns 0, or -1 without memory. */
+static int reuse_lengthen(struct mt_reuse_counts *c, unsigned buckets)
+{
+    enum { FEW = sizeof c->few / sizeof *c->few };
+    const unsigned had = c->buckets;
+    if (buckets > FEW) {
+        uint64_t *longer = realloc(had > FEW ? c->many : NULL, buckets * sizeof *longer);
+        if (!longer)
+            return -1;
+        if (had <= FEW)
+            memcpy(longer, c->few, had * sizeof *longer);
+        c->many = longer;
+    }
+    c->buckets = buckets;
+    memset(mt_reuse_histogram(c) + had, 0, (buckets - had) * sizeof *c->few);
+    return 0;
+}
+
+/* Adds uses to a bucket. Most launches use few of them, so histograms are as long as they need to be. */
+static int reuse_add(struct mt_reuse_counts *c, unsigned bucket, uint64_t uses)
+{
+    if (!uses)
+        return 0;
+    if (bucket >= c->buckets && reuse_lengthen(c, bucket + 1) != 0)
+        return -1;
+    mt_reuse_histogram(c)[bucket] += uses;
+    return 0;
+}
+
 /* Packs the counts; most buckets are empty. */
 static void reuse_pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
 {
     uint64_t used = 0;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        used |= (uint64_t)(c->histogram[b] != 0) << b;
+    for (unsigned b = 0; b < c->buckets; b++)
+        used |= (uint64_t)(mt_reuse_bucket(c, b) != 0) << b;
     mt_parcel_u64(p, used);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        if (c->histogram[b])
-            mt_parcel_u64(p, c->histogram[b]);
+    for (unsigned b = 0; b < c->buckets; b++)
+        if (mt_reuse_bucket(c, b))
+            mt_parcel_u64(p, mt_reuse_bucket(c, b));
     const uint64_t rest[] = {c->cold, c->contexts, c->lines, c->largest};
     mt_parcel_bytes(p, rest, sizeof rest);
 }
@@ -250,8 +279,9 @@ static void reuse_unpack_map(struct mt_unpack *u, struct mt_hash *m)
 static void reuse_unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
 {
     uint64_t used = mt_unpack_u64(u);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        c->histogram[b] = used >> b & 1 ? mt_unpack_u64(u) : 0;
+    for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
+        if (used >> b & 1)
+            u->failed |= reuse_add(c, b, mt_unpack_u64(u)) != 0;
     c->cold = mt_unpack_u64(u);
     c->contexts = mt_unpack_u64(u);
     c->lines = mt_unpack_u64(u);
@@ -290,31 +320,32 @@ static void reuse_launch_unpack(struct mt_unpack *u, struct mt_reuse_launch *l)
 static uint64_t reuse_counted(const struct mt_reuse_counts *c)
 {
     uint64_t n = c->cold;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        n += c->histogram[b];
+    for (unsigned b = 0; b < c->buckets; b++)
+        n += mt_reuse_bucket(c, b);
     return n;
 }
 
 /* Adjusts the counts to the known number of uses. A sample's error is in the most used lines, which are
  * reused at short distances. */
-static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
+static int reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
 {
     uint64_t counted = reuse_counted(c);
     if (contexts && counted) { /* the other contexts are assumed to be like the tracked ones */
         const double part = (double)uses / (double)counted;
         c->cold = (uint64_t)((double)c->cold * part);
-        for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-            c->histogram[b] = (uint64_t)((double)c->histogram[b] * part);
+        for (unsigned b = 0; b < c->buckets; b++)
+            mt_reuse_histogram(c)[b] = (uint64_t)((double)mt_reuse_bucket(c, b) * part);
         counted = reuse_counted(c);
     }
-    if (counted < uses)
-        c->histogram[0] += uses - counted;
-    for (int b = 0; counted > uses; b++) {
-        uint64_t *n = b < MT_REUSE_BUCKETS ? &c->histogram[b] : &c->cold;
+    if (counted < uses && reuse_add(c, 0, uses - counted) != 0)
+        return -1;
+    for (unsigned b = 0; counted > uses; b++) {
+        uint64_t *n = b < c->buckets ? &mt_reuse_histogram(c)[b] : &c->cold;
         const uint64_t less = *n < counted - uses ? *n : counted - uses;
         *n -= less;
         counted -= less;
     }
+    return 0;
 }
 
 /* Returns the launch with that superstep, which exists. */
@@ -325,11 +356,19 @@ static struct mt_reuse_launch *reuse_launch_of(struct mt_reuse *x, uint64_t supe
 }
 
 /* Adjusts the counts to add up to `uses`, after all parts were merged. */
-static void reuse_launch_settle(struct mt_reuse_launch *l)
+static int reuse_launch_settle(struct mt_reuse_launch *l)
 {
-    reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);
-    for (int level = 0; level < 2 && l->selected; level++)
-        reuse_settle(&l->level[level], l->uses, l->context_bits[level] != 0);
+    int rc = reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);
+    for (int level = 0; level < 2 && l->selected && rc == 0; level++)
+        rc = reuse_settle(&l->level[level], l->uses, l->context_bits[level] != 0);
+    return rc;
+}
+
+void mt_reuse_launch_free(struct mt_reuse_launch *l)
+{
+    for (int level = 0; level < MT_REUSE_LEVELS; level++)
+        if (mt_reuse_histogram(&l->level[level]) != l->level[level].few)
+            free(l->level[level].many);
 }
 
 /* FEW: with more contexts than this some are dropped, else lines; WIDE: lines that exceed the caches. */
@@ -565,10 +604,10 @@ static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bi
         return -1;
     if (distance == MT_STACK_COLD)
         c->cold += 1ull << weight;
-    else
-        c->histogram[distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0] += 1ull << weight;
-    c->histogram[0] += again << weight;
-    return 0;
+    else if (reuse_add(c, distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0, 1ull << weight) !=
+             0)
+        return -1;
+    return reuse_add(c, 0, again << weight);
 }
 
 static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struct context *c, uint64_t line,
@@ -730,6 +769,24 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     return reuse_fit_device(x); /* the run may have been short until now */
 }
 
+/* Adds the launch that ended, which is the last one, to that of its kernel. */
+static int reuse_by_kernel(struct mt_reuse *x)
+{
+    struct mt_reuse_launch *l = &x->launches[x->count - 1];
+    if (!l->selected) {
+        mt_reuse_launch_free(l);
+        x->count--;
+        return 0;
+    }
+    const uint64_t *first = mt_pairmap_get(&x->kernels, (uintptr_t)l->kernel, 0, x->count - 1);
+    if (!first || reuse_launch_settle(l) != 0)
+        return -1;
+    if (*first == x->count - 1)
+        return 0;
+    x->count--;
+    return mt_reuse_launch_join(&x->launches[*first], l);
+}
+
 static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
@@ -753,7 +810,7 @@ static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
     const struct mt_hash_slot *line;
     for (size_t i = 0; (line = mt_hash_next(&s->uses, &i));)
         l->squares += line->value * line->value;
-    return 0;
+    return ((struct mt_reuse *)arg)->options.by_kernel ? reuse_by_kernel(arg) : 0;
 }
 
 /* ---- merging ---- */
@@ -842,33 +899,60 @@ static int reuse_merge_launch(void *arg, struct mt_launch_window_state *into,
     return m.failed ? -1 : 0;
 }
 
-static void add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launch *from)
+static int add_counts(struct mt_reuse_launch *into, const struct mt_reuse_launch *from)
 {
+    int rc = 0;
     into->uses += from->uses;
     for (int level = 0; level < MT_REUSE_LEVELS; level++) {
-        for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-            into->level[level].histogram[b] += from->level[level].histogram[b];
-        into->level[level].cold += from->level[level].cold;
+        const struct mt_reuse_counts *c = &from->level[level];
+        for (unsigned b = 0; b < c->buckets && rc == 0; b++)
+            rc = reuse_add(&into->level[level], b, mt_reuse_bucket(c, b));
+        into->level[level].cold += c->cold;
     }
+    return rc;
 }
 
-/* Appends the launches of `from` to those of `into`; *first is the index of the first one. */
-static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, size_t *first)
+int mt_reuse_launch_join(struct mt_reuse_launch *into, struct mt_reuse_launch *from)
+{
+    int rc = add_counts(into, from);
+    into->squares += from->squares;
+    for (int i = 0; i < 2; i++) {
+        into->context_squares[i] += from->context_squares[i];
+        into->context_bits[i] = reuse_more(into->context_bits[i], from->context_bits[i]);
+    }
+    for (int i = 0; i < MT_REUSE_LEVELS; i++) {
+        struct mt_reuse_counts *to = &into->level[i], *c = &from->level[i];
+        into->sample_bits[i] = reuse_more(into->sample_bits[i], from->sample_bits[i]);
+        to->contexts += c->contexts;
+        to->lines += c->lines;
+        to->largest = c->largest > to->largest ? c->largest : to->largest;
+    }
+    mt_reuse_launch_free(from);
+    return rc;
+}
+
+/* Moves the launches of `from` to the end of those of `into`; *first is the index of the first one. */
+static int append_launches(struct mt_reuse *into, struct mt_reuse *from, size_t *first)
 {
     size_t i = 0;
+    int rc = 0;
     *first = into->count;
     if (into->count && from->launches[0].superstep == into->launches[into->count - 1].superstep) {
         --*first;
-        add_counts(&into->launches[*first], &from->launches[0]);
+        rc = add_counts(&into->launches[*first], &from->launches[0]);
+        mt_reuse_launch_free(&from->launches[0]);
         i = 1;
     }
-    for (; i < from->count; i++) {
+    for (; i < from->count && rc == 0; i++) {
         struct mt_reuse_launch *l = new_launch(into);
-        if (!l)
-            return -1;
-        *l = from->launches[i];
+        rc = l ? 0 : -1;
+        if (l)
+            *l = from->launches[i];
     }
-    return 0;
+    for (; i < from->count; i++)
+        mt_reuse_launch_free(&from->launches[i]);
+    from->count = 0;
+    return rc;
 }
 
 static int reuse_merge(void *self, void *other)
@@ -1019,9 +1103,9 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
 static int reuse_finish(void *self)
 {
     struct mt_reuse *x = self;
-    const int rc = mt_launch_window_finish(&x->window, x);
-    for (size_t i = 0; i < x->count; i++)
-        reuse_launch_settle(&x->launches[i]);
+    int rc = mt_launch_window_finish(&x->window, x);
+    for (size_t i = 0; i < x->count && rc == 0; i++)
+        rc = reuse_launch_settle(&x->launches[i]);
     return rc;
 }
 
@@ -1031,6 +1115,9 @@ static void reuse_free(void *self)
     mt_launch_window_free(&x->window);
     use_stack_free(&x->device);
     free(x->firsts);
+    mt_pairmap_free(&x->kernels);
+    for (size_t i = 0; i < x->count; i++)
+        mt_reuse_launch_free(&x->launches[i]);
     free(x->launches);
     memset(x, 0, sizeof *x);
 }

@@ -70,7 +70,12 @@ enum {
 };
 
 struct mt_reuse_counts {
-    uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) to 2^b - 1 */
+    /* Uses by bucket, 0: distance 0; b: distances 2^(b-1) to 2^b - 1. `buckets` of them, at most
+     * MT_REUSE_BUCKETS; further ones are 0. Up to two are in `few`, more in a list of their own. */
+    union {
+        uint64_t few[2], *many;
+    };
+    unsigned buckets;
     uint64_t cold;
     uint64_t contexts;       /* number of CTAs, of SMs; 1 */
     uint64_t lines, largest; /* different lines used: sum over contexts, and maximum of a context */
@@ -79,8 +84,8 @@ struct mt_reuse_counts {
 struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
-    int selected;
     uint64_t uses; /* number of uses of all lines */
+    int selected;
     /* state at the launch's end */
     unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
     uint64_t
@@ -106,8 +111,26 @@ struct mt_reuse {
     uint64_t uses;        /* number of uses in this part */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
-    int whole; /* 1: the part begins with the trace */
+    int whole;                 /* 1: the part begins with the trace */
+    struct mt_pairmap kernels; /* by_kernel: index of each kernel's launch */
 };
+
+/* Returns the buckets in use. */
+static inline uint64_t *mt_reuse_histogram(struct mt_reuse_counts *c)
+{
+    return c->buckets > sizeof c->few / sizeof *c->few ? c->many : c->few;
+}
+
+/* Returns the uses of a bucket. */
+static inline uint64_t mt_reuse_bucket(const struct mt_reuse_counts *c, unsigned bucket)
+{
+    return bucket < c->buckets ? mt_reuse_histogram((struct mt_reuse_counts *)c)[bucket] : 0;
+}
+
+/* Adds the results of a later launch that one row shows with an earlier one, and frees them. Returns 0, or -1
+ * without memory. */
+int mt_reuse_launch_join(struct mt_reuse_launch *into, struct mt_reuse_launch *from);
+void mt_reuse_launch_free(struct mt_reuse_launch *l);
 
 /* Returns the zero bits of a hash of a line, CTA or SM, which decide whether it is tracked. */
 static inline unsigned mt_reuse_zeros(uint64_t x)

@@ -134,6 +134,11 @@ static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
 static struct mt_sharing_cell *sharing_cell_of(struct mt_sharing *x, size_t first,
                                                const struct mt_run_launch *l, uint64_t alloc)
 {
+    uint64_t none = 0, *known = &none;
+    if (x->options.by_kernel && !(known = mt_pairmap_get(&x->kernels, (uintptr_t)l->kernel, alloc, 0)))
+        return NULL;
+    if (*known)
+        return &x->cells[*known - 1];
     for (size_t i = x->count; i > first; i--) /* few allocations; neighbours usually have the same */
         if (x->cells[i - 1].alloc == alloc)
             return &x->cells[i - 1];
@@ -141,6 +146,7 @@ static struct mt_sharing_cell *sharing_cell_of(struct mt_sharing *x, size_t firs
         return NULL;
     x->cells[x->count] =
         (struct mt_sharing_cell){.superstep = l->superstep, .kernel = l->kernel, .alloc = alloc};
+    *known = x->count + 1;
     return &x->cells[x->count++];
 }
 
@@ -464,6 +470,7 @@ static void sharing_free(void *self)
     struct mt_sharing *x = self;
     mt_launch_window_free(&x->window);
     mt_cells_pool_free(&x->pool);
+    mt_pairmap_free(&x->kernels);
     mt_buffers_free(&x->buffers);
     free(x->cells);
     free(x->top);

@@ -35,6 +35,7 @@ struct mt_sharing {
     size_t count, ntop;
     /* state */
     size_t room, top_room;
+    struct mt_pairmap kernels; /* by_kernel: index + 1 of the cell of a kernel and an allocation */
     struct mt_launch_window window;
     struct mt_buffers buffers;
     struct mt_cells_pool pool;

@@ -366,6 +366,7 @@ void mt_locality_run_free(struct mt_locality_run *x)
     mt_placement_free(&x->placement);
     free(x->ran);
     free(x->collectives);
+    memset(x, 0, sizeof *x);
 }
 
 static int feed_fail(struct mt_feed *f, size_t row)
@@ -761,14 +762,24 @@ struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int comple
     return r;
 }
 
-void mt_pipeline_free(struct mt_pipeline *p)
+void mt_pipeline_forget(struct mt_pipeline *p)
 {
-    mt_output_abandon(&p->out);
     mt_feed_free(&p->feed);
     mt_estimates_free(&p->estimates);
     free(p->events);
+    p->events = NULL;
+    p->nevents = p->event_room = 0;
     mt_locality_run_free(&p->more);
     mt_source_close(p->source);
+    p->source = NULL;
+    p->team = NULL;
+    p->comm = NULL;
+}
+
+void mt_pipeline_free(struct mt_pipeline *p)
+{
+    mt_output_abandon(&p->out);
+    mt_pipeline_forget(p);
     mt_filter_free(&p->filter);
     mt_inputs_free(&p->inputs);
 }

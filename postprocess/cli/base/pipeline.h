@@ -176,6 +176,8 @@ int mt_pipeline_finish(struct mt_pipeline *p, int *complete);
 /* Returns the input of all writers, after the analyses have ended. `notes` has room for
  * MT_LOCALITY_RUN_NOTES. */
 struct mt_comm_result mt_pipeline_result(const struct mt_pipeline *p, int complete, const char **notes);
+/* Frees the results and the source; the inputs remain, for messages. */
+void mt_pipeline_forget(struct mt_pipeline *p);
 void mt_pipeline_free(struct mt_pipeline *p);
 
 #endif

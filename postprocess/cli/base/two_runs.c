@@ -28,6 +28,8 @@ static int two_runs_one(struct mt_two_runs *t, int i)
     p->inputs.threads = p->threads;
     p->wants = MT_WANTS_TRANSFERS;
     p->spaces = 1;
+    p->more.options.analysis.by_kernel = 1; /* the comparison has no launches, and no cache lines */
+    p->more.options.analysis.top = 0;
     if ((code = mt_inputs_folders(&p->inputs)) != 0 || (code = mt_pipeline_open(p)) != 0 ||
         (code = mt_pipeline_read(p)) != 0)
         return code;
@@ -38,7 +40,10 @@ static int two_runs_one(struct mt_two_runs *t, int i)
     struct mt_comm_result r = mt_pipeline_result(p, t->words.complete[i], notes);
     if (!p->onchip.banks.count && !mt_inputs_spaces(&p->inputs))
         r.onchip = NULL; /* shared memory is not analysed */
-    return mt_versus_take(&t->versus, i, &r) == 0 ? input : mt_cli_fail("no memory for the comparison");
+    if (mt_versus_take(&t->versus, i, &r) != 0)
+        return mt_cli_fail("no memory for the comparison");
+    mt_pipeline_forget(p); /* only one run at a time is in memory */
+    return input;
 }
 
 static int two_runs_read(struct mt_two_runs *t)

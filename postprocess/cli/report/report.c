@@ -720,7 +720,8 @@ static int report_fold(struct make *m)
     size_t n = m->report.launches.n;
     if (mt_fold_launches(&m->report) != 0)
         return mt_cli_fail("no memory for the report");
-    mt_fold_reuse(&m->report, &m->p.more.more.reuse);
+    if (mt_fold_reuse(&m->report, &m->p.more.more.reuse) != 0)
+        return mt_cli_fail("no memory for the page");
     mt_fold_sharing(&m->report, &m->p.more.more.sharing);
     if (m->report.launches.n < n)
         mt_cli_note(

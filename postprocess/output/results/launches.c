@@ -84,7 +84,7 @@ static void reuse_distance(struct mt_tuples *w, const struct mt_rowset *x, size_
     const unsigned b = i % MT_REUSE_BUCKETS;
     const struct mt_reuse_launch *const *order = x->data;
     i /= MT_REUSE_BUCKETS;
-    uint64_t uses = order[i / MT_REUSE_LEVELS]->level[i % MT_REUSE_LEVELS].histogram[b];
+    uint64_t uses = mt_reuse_bucket(&order[i / MT_REUSE_LEVELS]->level[i % MT_REUSE_LEVELS], b);
     if (!uses)
         return;
     reuse_level(w, x, i);

@@ -73,8 +73,7 @@ struct mt_versus {
 /* Adds the figures of run 0, then of run 1, from finished results. Returns 0, or -1 without memory. */
 int mt_versus_take(struct mt_versus *p, int run, const struct mt_comm_result *r);
 
-/* Compares the runs; a run that was not added has no figures. The inputs of both runs must still exist.
- * Returns 0, or -1 without memory. */
+/* Compares the runs; a run that was not added has no figures. Returns 0, or -1 without memory. */
 int mt_versus_make(struct mt_versus *p);
 
 void mt_versus_free(struct mt_versus *p);
