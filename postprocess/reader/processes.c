@@ -74,9 +74,9 @@ static void clocks_take(struct clocks *k, const struct mt_companion *c, uint64_t
 {
     for (size_t i = 0; i < c->nlaunches && !k->failed; i++) {
         const struct mt_launch_event *e = &c->launches[i];
-        const struct mt_collective *call = &e->collective;
-        int sends = call->op && strcmp(call->op, "send") == 0, message = sends || call->peer >= 0;
-        if (!call->op || !*call->op || e->status || (e->traced && !e->records) || e->end_ns < e->begin_ns ||
+        const struct mt_collective *call = e->collective;
+        int sends = call && strcmp(call->op, "send") == 0, message = sends || (call && call->peer >= 0);
+        if (!call || e->status || (e->traced && !e->records) || e->end_ns < e->begin_ns ||
             e->end_ns >= (uint64_t)MOST_NS)
             continue; /* without records: given up */
         if ((k->failed = mt_grow(&k->list, &k->room, k->n + 1, sizeof *k->list) != 0))
