@@ -1,14 +1,18 @@
-/* NCCL on the CPU device. The ranks of a communicator are threads, in this and other processes, over one
- * piece of shared memory: a ring for each pair of ranks, through which all data goes. A rank's thread
- * executes its calls one after the other, in the program's order; each waits for its stream. */
+/* NCCL on the CPU device. The ranks of a communicator are threads, in this and other processes. On one
+ * machine they share a piece of memory: a ring for each pair of ranks, through which all data goes. If there
+ * are several machines, each pair of ranks has a TCP connection instead. A rank's thread executes its calls
+ * one after the other, in the program's order; each waits for its stream. */
 #define _GNU_SOURCE
 #include "library.h"
+#include "wire.h"
 #include "base/thread.h"
 #include "api/launch/library.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,7 +91,8 @@ enum mt_nccl_what {
     MT_NCCL_GATHER,
     MT_NCCL_SCATTER,
     MT_NCCL_SEND,
-    MT_NCCL_RECV
+    MT_NCCL_RECV,
+    MT_NCCL_SPLIT
 };
 
 struct mt_nccl_do {
@@ -99,14 +105,26 @@ struct mt_nccl_do {
     struct mt_nccl_made made;
 };
 
+/* In an id, after the handle of the memory. */
+struct where {
+    uint64_t number;      /* of the communicator */
+    uint64_t secret;      /* without it nobody gets a connection */
+    uint64_t machine;     /* hash of its name */
+    struct mt_address at; /* where ranks of other machines join; none: they cannot */
+};
+
 /* Never freed: graphs may contain calls of a destroyed communicator. */
 struct mt_nccl_comm {
     uint64_t magic, id;
     int rank, n, device;
-    struct mt_nccl_segment *segment;
+    struct mt_nccl_segment *segment; /* shared; of a rank on another machine than the id's its own */
     mt_nccl_id handle;
-    int said;        /* reported which ranks it waits for */
-    uint32_t splits; /* number of splits so far */
+    struct where where;
+    int spans, meshed;                   /* some rank is on another machine; all connections are there */
+    struct mt_wire port, home;           /* for connections of other ranks; to where ranks join */
+    struct mt_wire wires[MT_NCCL_RANKS]; /* to each other rank */
+    int lost[MT_NCCL_RANKS];             /* an errno value: this connection has ended */
+    int said;                            /* reported which ranks it waits for */
     struct mt_nccl_made made[MT_NCCL_MADE];
     /* Protected by `lock`: */
     pthread_mutex_t lock;
@@ -129,13 +147,20 @@ struct mt_nccl_item {
 /* Reason told to the others when this rank stops. */
 enum mt_nccl_gone { MT_NCCL_ABORTED = 1, MT_NCCL_DESTROYED };
 
-/* Color, key and id that all ranks exchange: publishes this rank's, and waits for all others. */
+/* Color, key and id of a rank in a split, which all ranks exchange. */
 struct mt_nccl_split {
     int color, key;
     mt_nccl_id id;
 };
 
-/* Calls of a rank executed together: one collective, or the sends and receives of a group. */
+/* A split under way: of all ranks, once it is done. */
+struct mt_nccl_splitting {
+    struct mt_nccl_comm *c, **out;
+    int done, status;
+    struct mt_nccl_split all[MT_NCCL_RANKS]; /* at first only this rank's */
+};
+
+/* Calls of a rank executed together: one collective, the sends and receives of a group, or a split. */
 struct mt_nccl_part {
     struct mt_nccl_do what;
     int first;                     /* first of its stream */
@@ -145,6 +170,7 @@ struct mt_nccl_part {
 struct mt_nccl_job {
     struct mt_nccl_job *next;
     struct mt_nccl_job *now; /* copy that runs of a captured job */
+    struct mt_nccl_splitting *split;
     int refs, streams, begun, dead, done, how, captured;
     unsigned n, met; /* met: parts that a launch of the graph has reached */
     struct mt_nccl_part parts[];
@@ -458,15 +484,21 @@ static void nccl_scale(int type, const void *scalar, const void *in, void *out, 
 /* Shared memory of a communicator: present ranks, and a ring of bytes from each rank to each other. It is an
  * unnamed file, so that nothing remains after its processes have ended, in whatever way. */
 
-enum { DATA = 64 << 20, MOST = 256 << 10 /* bytes of a ring */, PATIENCE_S = 10 };
+enum {
+    DATA = 64 << 20,
+    MOST = 256 << 10 /* bytes of a ring */,
+    PATIENCE_S = 10,
+    HELLO_MS = 2000,
+    QUEUE = 2 * MT_NCCL_RANKS /* connections that are not yet accepted */
+};
 #define MAGIC 0x6c63636e65636d74u
 
 struct slot {
-    _Atomic int32_t pid;          /* 0: not present yet */
+    _Atomic int32_t pid;          /* of ranks on other machines -1 */
+    _Atomic int32_t ready;        /* it is present, and `at` is set */
     _Atomic int32_t gone;         /* reason why it has stopped */
     _Atomic uint32_t bell, waits; /* bell: rung when data of this rank has moved */
-    _Atomic uint32_t splits[2];   /* number of odd and even splits: for `split` */
-    struct mt_nccl_split split[2];
+    struct mt_address at;         /* where other ranks connect if they do not share this memory */
 };
 
 struct ring {
@@ -475,32 +507,108 @@ struct ring {
 };
 
 struct mt_nccl_segment {
-    uint64_t magic;
-    _Atomic int32_t n; /* number of ranks; 0: nobody is present */
+    uint64_t number;
+    _Atomic int32_t n;   /* number of ranks; 0: nobody is present */
+    _Atomic int32_t far; /* number of ranks on other machines that are present */
     struct slot slots[MT_NCCL_RANKS];
     struct ring rings[MT_NCCL_RANKS][MT_NCCL_RANKS]; /* [from][to] */
     char data[DATA];
 };
 
-/* Returns the number in an id, after the handle of the memory. */
-static uint64_t *ring_number(const mt_nccl_id *id)
+/* ---- ids */
+
+/* Sockets where ranks of other machines join, of the ids made here. */
+static struct made_id {
+    uint64_t number;
+    struct mt_wire port;
+    struct made_id *next;
+} *made_id_all;
+static pthread_mutex_t made_id_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns the id's entry, which is then the caller's, or NULL: the id was made elsewhere, or somebody has it.
+ */
+static struct made_id *made_id_claim(uint64_t number)
 {
-    return (uint64_t *)(id->bytes + MT_LIBRARY_HANDLE);
+    pthread_mutex_lock(&made_id_lock);
+    struct made_id **at = &made_id_all, *m;
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    if ((m = *at))
+        *at = m->next;
+    pthread_mutex_unlock(&made_id_lock);
+    return m;
 }
 
-/* Makes shared memory and an id for it. */
-static int nccl_segment_new(mt_nccl_id *id)
+static void made_id_free(struct made_id *m)
 {
-    uint64_t number = 0;
+    if (m)
+        mt_wire_close(&m->port);
+    free(m);
+}
+
+/* Opens the id to other machines, if there is a way. */
+static void made_id_open(struct where *w)
+{
+    struct made_id *m = mt_address_own(&w->at) == 0 ? calloc(1, sizeof *m) : NULL;
+    if (!m || mt_wire_listen(&m->port, &w->at)) {
+        free(m);
+        w->at.any.sa_family = 0;
+        return;
+    }
+    m->number = w->number;
+    pthread_mutex_lock(&made_id_lock);
+    m->next = made_id_all;
+    made_id_all = m;
+    pthread_mutex_unlock(&made_id_lock);
+}
+
+static struct where id_where(const mt_nccl_id *id)
+{
+    struct where w;
+    memcpy(&w, id->bytes + MT_LIBRARY_HANDLE, sizeof w);
+    return w;
+}
+
+/* Maps the memory of an id, which must be that of its number: other machines have other files. */
+static struct mt_nccl_segment *nccl_segment_map(const mt_nccl_id *id, uint64_t number)
+{
+    struct mt_nccl_segment *g = __mt_library_map(id->bytes);
+    if (!g || !number || g->number == number)
+        return g;
+    munmap(g, sizeof *g);
+    return NULL;
+}
+
+/* Makes shared memory and an id for it; with `far` for other machines, too. */
+static int nccl_segment_new(mt_nccl_id *id, int far)
+{
+    struct where w = {.machine = mt_address_machine()};
+    uint64_t random[2] = {0};
     memset(id, 0, sizeof *id);
-    while (!number)
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number && errno != EINTR)
+    while (!random[0])
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random && errno != EINTR)
             return nccl_fail(MT_NCCL_SYSTEM, "no random number for an id: %s", strerror(errno));
-    if (__mt_library_share(sizeof(struct mt_nccl_segment), id->bytes))
+    w.number = random[0];
+    w.secret = random[1];
+    struct mt_nccl_segment *g = __mt_library_share(sizeof *g, id->bytes) ? NULL : nccl_segment_map(id, 0);
+    if (!g)
         return nccl_fail(MT_NCCL_SYSTEM, "no shared memory for a communicator: %s", strerror(errno));
-    memcpy(ring_number(id), &number, sizeof number);
+    g->number = w.number;
+    munmap(g, sizeof *g);
+    if (far)
+        made_id_open(&w);
+    memcpy(id->bytes + MT_LIBRARY_HANDLE, &w, sizeof w);
     return MT_NCCL_OK;
 }
+
+/* Ends what an id made here has open: all ranks have joined, or none will. */
+static void nccl_segment_drop(const mt_nccl_id *id)
+{
+    __mt_library_unshare(id->bytes);
+    made_id_free(made_id_claim(id_where(id).number));
+}
+
+_Static_assert(MT_LIBRARY_HANDLE + sizeof(struct where) <= MT_NCCL_ID, "an id has room");
 
 /* ---- bells */
 
@@ -530,6 +638,9 @@ static void nccl_leave(struct mt_nccl_comm *c, enum mt_nccl_gone how)
 {
     c->segment->slots[c->rank].gone = (int32_t)how;
     ring_bell_all(c->segment);
+    for (int r = 0; r < c->n; r++)
+        if (mt_wire_is(&c->wires[r]))
+            shutdown(c->wires[r].fd, SHUT_RDWR);
 }
 
 /* ---- other ranks */
@@ -562,19 +673,41 @@ static time_t ring_now(void)
     return t.tv_sec;
 }
 
-static void ring_say(struct patience *w, const char *missing)
+/* Lists the missing ranks, not all if there is no room. Returns their number. */
+static int ring_list(const struct mt_nccl_comm *c, const char *missing, char *list, size_t size)
 {
-    char list[256];
-    int at = 0, n = 0;
-    for (int r = 0; r < w->c->n && at < (int)sizeof list - 32; r++)
+    size_t at = 0;
+    int n = 0;
+    *list = '\0';
+    for (int r = 0; r < c->n && at < size - 32; r++)
         if (missing[r])
-            at += snprintf(list + at, sizeof list - (size_t)at, "%s%d", n++ ? ", " : "", r);
-    list[at] = '\0';
-    mt_lib_say(
-        "%s: rank %d of %d waits for rank%s %s, which did not come in %d s (said once); it waits on, until "
-        "ncclCommAbort",
-        w->name, w->c->rank, w->c->n, n == 1 ? "" : "s", list, PATIENCE_S);
+            at += (size_t)snprintf(list + at, size - at, "%s%d", n++ ? ", " : "", r);
+    return n;
+}
+
+/* Says whom it waits for, once, after a while. Returns a status if it has waited for too long. */
+static int ring_patience(struct patience *w, const char *missing)
+{
+    uint64_t most, waited = (uint64_t)(ring_now() - w->since);
+    char list[256], until[64] = "";
+    (void)__mt_library_network(&most);
+    if (waited < PATIENCE_S && (!most || waited < most))
+        return MT_NCCL_OK;
+    int n = ring_list(w->c, missing, list, sizeof list);
+    if (most && waited >= most)
+        return nccl_fail(MT_NCCL_REMOTE,
+                         "%s: rank %d of %d gets no result: nothing has come of rank%s %s for %llu s "
+                         "(MEMTRACE_NCCL_TIMEOUT)",
+                         w->name, w->c->rank, w->c->n, n == 1 ? "" : "s", list, (unsigned long long)most);
+    if (most)
+        snprintf(until, sizeof until, " or for %llu s (MEMTRACE_NCCL_TIMEOUT)", (unsigned long long)most);
+    if (!w->c->said)
+        mt_lib_say("%s: rank %d of %d waits for rank%s %s, which did not come in %d s (said once); it waits "
+                   "on, until "
+                   "ncclCommAbort%s",
+                   w->name, w->c->rank, w->c->n, n == 1 ? "" : "s", list, PATIENCE_S, until);
     w->c->said = 1;
+    return MT_NCCL_OK;
 }
 
 /* Returns why a rank is gone, or NULL if it may still come. */
@@ -586,15 +719,14 @@ static const char *ring_gone(const struct slot *s, int late)
                                           : NULL;
 }
 
-/* Waits after nothing has moved since `heard`; missing[rank]: ranks to wait for. Returns an error status if
- * they will not come. */
-static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
+/* Judges a wait in which nothing has moved since `heard`; missing[rank]: ranks to wait for. Returns an error
+ * status if they will not come. */
+static int ring_judge(struct patience *w, uint32_t heard, const char *missing)
 {
     struct slot *slots = w->c->segment->slots, *mine = &slots[w->c->rank];
-    ring_wait(mine, heard);
     if (w->c->aborted)
         return MT_NCCL_USAGE;
-    for (int r = 0; r < w->c->n; r++) {
+    for (int r = 0; r < w->c->n && !w->c->spans; r++) {
         int waits = missing[r] && slots[r].pid && &slots[r] != mine;
         const char *why = waits ? ring_gone(&slots[r], mine->bell == heard) : NULL;
         if (why && mine->bell != heard)
@@ -603,9 +735,13 @@ static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
             return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d %s", w->name,
                              w->c->rank, w->c->n, r, why);
     }
-    if (!w->c->said && ring_now() - w->since >= PATIENCE_S)
-        ring_say(w, missing);
-    return MT_NCCL_OK;
+    return ring_patience(w, missing);
+}
+
+static int ring_rest(struct patience *w, uint32_t heard, const char *missing)
+{
+    ring_wait(&w->c->segment->slots[w->c->rank], heard);
+    return ring_judge(w, heard, missing);
 }
 
 /* ---- transfers */
@@ -616,6 +752,47 @@ static size_t ring_room(int n)
     while (room * (size_t)n * (size_t)n > DATA)
         room /= 2;
     return room;
+}
+
+/* The same over a connection. */
+static size_t wire_move(struct mt_nccl_comm *c, struct mt_nccl_item *m)
+{
+    const struct mt_wire *w = &c->wires[m->peer];
+    size_t before = m->done;
+    ssize_t n = 1;
+    if (!mt_wire_is(w))
+        c->lost[m->peer] = EBADF;
+    while (m->done < m->bytes && n > 0 && !c->lost[m->peer]) {
+        n = mt_wire_some(w, m->out, m->p + m->done, m->bytes - m->done);
+        m->done += n > 0 ? (size_t)n : 0;
+        c->lost[m->peer] = n < 0 ? errno : 0;
+    }
+    return m->done - before;
+}
+
+/* Waits until data can move again; missing[rank]: 1: from it, 2: to it. Returns an error status if it will
+ * not. */
+static int wire_rest(struct patience *w, const char *missing)
+{
+    enum { WAIT_MS = 200 };
+    struct mt_nccl_comm *c = w->c;
+    struct pollfd fds[MT_NCCL_RANKS];
+    char place[INET6_ADDRSTRLEN];
+    nfds_t n = 0;
+    for (int r = 0; r < c->n; r++) {
+        if (missing[r] && c->lost[r])
+            return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d at %s %s", w->name,
+                             c->rank, c->n, r, mt_wire_words(&c->segment->slots[r].at, place),
+                             c->lost[r] == EPIPE || c->lost[r] == ECONNRESET
+                                 ? "has ended, or left the communicator"
+                                 : strerror(c->lost[r]));
+        if (missing[r] && r != c->rank)
+            fds[n++] = (struct pollfd){
+                .fd = c->wires[r].fd,
+                .events = (short)((missing[r] & 1 ? POLLIN : 0) | (missing[r] & 2 ? POLLOUT : 0))};
+    }
+    (void)poll(fds, n, WAIT_MS);
+    return ring_judge(w, 0, missing);
 }
 
 /* Transfers as much of an item as possible. */
@@ -666,9 +843,10 @@ static int ring_pass(struct mt_nccl_comm *c, const char *name, struct mt_nccl_it
             *left += m->done != m->bytes;
             continue;
         }
-        *moved |= ring_move(c, m) != 0;
+        *moved |= (c->spans && m->peer != c->rank ? wire_move : ring_move)(c, m) != 0;
         if (m->done != m->bytes) {
-            missing[m->peer] = busy[m->out][m->peer] = 1;
+            busy[m->out][m->peer] = 1;
+            missing[m->peer] |= m->out ? 2 : 1;
             ++*left;
             continue;
         }
@@ -681,6 +859,8 @@ static int ring_pass(struct mt_nccl_comm *c, const char *name, struct mt_nccl_it
     return MT_NCCL_OK;
 }
 
+static int mesh_accept(struct patience *w);
+
 /* Transfers all items in parallel. Returns a status, after a report if it failed. name: of the call, for
  * messages. */
 static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_nccl_item *items, size_t n)
@@ -688,9 +868,10 @@ static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_ncc
     struct patience w = {c, name, ring_now()};
     struct slot *mine = &c->segment->slots[c->rank];
     char missing[MT_NCCL_RANKS];
-    for (;;) {
+    int status = c->spans && !c->meshed ? mesh_accept(&w) : MT_NCCL_OK;
+    while (!status) {
         uint32_t heard = mine->bell;
-        int moved = 0, status;
+        int moved = 0;
         size_t left;
         if (c->aborted)
             return MT_NCCL_USAGE;
@@ -698,36 +879,158 @@ static int nccl_exchange(struct mt_nccl_comm *c, const char *name, struct mt_ncc
             return status;
         if (moved)
             w.since = ring_now();
-        else if ((status = ring_rest(&w, heard, missing)))
-            return status;
+        else
+            status = c->spans ? wire_rest(&w, missing) : ring_rest(&w, heard, missing);
     }
+    return status;
 }
 
 /* ---- presence */
 
-/* Only touched pages of the file are allocated: the size of the mapping costs nothing. */
-static int nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
+/* Makes the rank present in the memory of its machine. Only touched pages of the file are allocated: the size
+ * of the mapping costs nothing. */
+static int near_attach(struct mt_nccl_comm *c)
 {
+    struct slot *mine = &c->segment->slots[c->rank];
     int none = 0, alone = 0;
-    c->segment = __mt_library_map(id->bytes);
-    if (!c->segment)
-        return nccl_fail(
-            MT_NCCL_ARGUMENT,
-            "ncclCommInitRank: the id is none, or the process that made it has ended, or is another "
-            "user's or on another machine");
-    memcpy(&c->id, ring_number(id), sizeof c->id);
-    c->handle = *id;
     if (!atomic_compare_exchange_strong(&c->segment->n, &none, c->n) && none != c->n)
         return nccl_fail(MT_NCCL_USAGE, "ncclCommInitRank: %d ranks, but another rank of the id has said %d",
                          c->n, none);
-    if (!atomic_compare_exchange_strong(&c->segment->slots[c->rank].pid, &alone, getpid()))
+    if (!atomic_compare_exchange_strong(&mine->pid, &alone, getpid()))
         return nccl_fail(MT_NCCL_USAGE, "ncclCommInitRank: rank %d of %d is there already", c->rank, c->n);
+    mine->at = c->where.at;
+    if (mine->at.any.sa_family && mt_wire_listen(&c->port, &mine->at))
+        return nccl_fail(MT_NCCL_SYSTEM,
+                         "ncclCommInitRank: no socket for other machines: %s (MEMTRACE_NETWORK=off "
+                         "does without)",
+                         strerror(errno));
+    mine->ready = 1;
     ring_bell_all(c->segment);
     return MT_NCCL_OK;
 }
 
-/* Waits until all ranks are present. */
-static int nccl_wait_all(struct mt_nccl_comm *c)
+/* What a rank says that connects: to where ranks join, or to a rank. */
+struct hello {
+    uint64_t number, secret;
+    int32_t rank, n;
+    struct mt_address at; /* its own, in the first case */
+};
+
+/* The answer, when all ranks have joined, or one cannot. */
+struct roll {
+    uint64_t number;
+    int32_t status, far;
+    struct mt_address at[MT_NCCL_RANKS];
+};
+
+/* Joins from another machine than that of the id. */
+static int far_attach(struct mt_nccl_comm *c)
+{
+    struct hello h = {.number = c->where.number, .secret = c->where.secret, .rank = c->rank, .n = c->n};
+    socklen_t size = sizeof h.at;
+    char place[INET6_ADDRSTRLEN];
+    void *p = mmap(NULL, sizeof *c->segment, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return nccl_fail(MT_NCCL_SYSTEM, "ncclCommInitRank: no memory");
+    c->segment = p;
+    c->segment->n = c->n;
+    c->spans = 1;
+    if (mt_wire_connect(&c->home, &c->where.at) || getsockname(c->home.fd, &h.at.any, &size) ||
+        mt_wire_listen(&c->port, &h.at) || mt_wire_all(&c->home, 1, &h, sizeof h, HELLO_MS))
+        return nccl_fail(MT_NCCL_SYSTEM,
+                         "ncclCommInitRank: rank %d of %d cannot join at %s, where the id was made: %s",
+                         c->rank, c->n, mt_wire_words(&c->where.at, place), strerror(errno));
+    return MT_NCCL_OK;
+}
+
+static int nccl_attach(struct mt_nccl_comm *c, const mt_nccl_id *id)
+{
+    c->handle = *id;
+    c->where = id_where(id);
+    c->id = c->where.number;
+    if (c->where.machine == mt_address_machine())
+        c->segment = nccl_segment_map(id, c->id);
+    if (c->segment)
+        return near_attach(c);
+    if (c->where.at.any.sa_family == AF_INET || c->where.at.any.sa_family == AF_INET6)
+        return far_attach(c);
+    return nccl_fail(MT_NCCL_ARGUMENT,
+                     "ncclCommInitRank: the id is none, or the process that made it has ended, or is another "
+                     "user's, or is on another machine and has no network (MEMTRACE_NETWORK)");
+}
+
+/* ---- ranks of other machines join */
+
+/* Takes the hello of a connection. Returns 0, or -1: it is a stranger's, or none came. */
+static int hello_take(const struct mt_nccl_comm *c, const struct mt_wire *port, struct mt_wire *w,
+                      struct hello *h)
+{
+    *w = (struct mt_wire){0};
+    if (mt_wire_take(w, accept4(port->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)))
+        return -1;
+    mt_wire_watch(w);
+    if (!mt_wire_all(w, 0, h, sizeof *h, HELLO_MS) && h->number == c->where.number &&
+        h->secret == c->where.secret && h->rank >= 0 && h->rank < c->n)
+        return 0;
+    mt_wire_close(w);
+    return -1;
+}
+
+/* One rank of the process that made the id takes in those of other machines. */
+struct joining {
+    struct made_id *made; /* NULL: not this rank */
+    struct mt_wire wires[MT_NCCL_RANKS];
+};
+
+static void join_answer(const struct mt_nccl_comm *c, struct mt_wire *w, int status)
+{
+    struct roll a = {.number = c->where.number, .status = status, .far = c->segment->far};
+    for (int r = 0; r < c->n; r++)
+        a.at[r] = c->segment->slots[r].at;
+    if (mt_wire_is(w))
+        (void)mt_wire_all(w, 1, &a, sizeof a, HELLO_MS);
+    mt_wire_close(w);
+}
+
+static void join_take(struct mt_nccl_comm *c, struct joining *j)
+{
+    struct mt_wire w;
+    struct hello h;
+    int alone = 0;
+    if (hello_take(c, &j->made->port, &w, &h))
+        return;
+    struct slot *s = &c->segment->slots[h.rank];
+    if (h.n != c->n || !atomic_compare_exchange_strong(&s->pid, &alone, -1)) {
+        join_answer(c, &w, MT_NCCL_USAGE);
+        return;
+    }
+    j->wires[h.rank] = w;
+    s->at = h.at;
+    c->segment->far++;
+    s->ready = 1;
+    ring_bell_all(c->segment);
+}
+
+/* Waits for ranks that join, and for those that have joined and end. */
+static int join_rest(struct patience *w, struct joining *j, uint32_t heard, const char *missing)
+{
+    enum { WAIT_MS = 50 };
+    struct mt_nccl_comm *c = w->c;
+    struct pollfd fds[MT_NCCL_RANKS + 1] = {{.fd = j->made->port.fd, .events = POLLIN}};
+    for (int r = 0; r < c->n; r++)
+        fds[r + 1] = (struct pollfd){.fd = j->wires[r].fd ? j->wires[r].fd : -1, .events = POLLIN};
+    int n = mt_wire_is(&j->made->port) ? poll(fds, (nfds_t)c->n + 1, WAIT_MS) : poll(NULL, 0, WAIT_MS);
+    if (n > 0 && fds[0].revents)
+        join_take(c, j);
+    for (int r = 0; n > 0 && r < c->n; r++)
+        if (fds[r + 1].revents) /* it says nothing more before the answer */
+            c->segment->slots[r].gone = MT_NCCL_ABORTED;
+    return ring_judge(w, heard, missing);
+}
+
+/* Waits until all ranks are present in the memory of this machine. */
+static int near_wait(struct mt_nccl_comm *c, struct joining *j)
 {
     struct patience w = {c, "ncclCommInitRank", ring_now()};
     struct slot *slots = c->segment->slots;
@@ -735,53 +1038,130 @@ static int nccl_wait_all(struct mt_nccl_comm *c)
     for (;;) {
         uint32_t heard = slots[c->rank].bell;
         int left = 0, status;
-        for (int r = 0; r < c->n; r++)
-            left += missing[r] = !slots[r].pid;
-        if (!left) {
-            __mt_library_unshare(c->handle.bytes);
-            return MT_NCCL_OK;
+        for (int r = 0; r < c->n; r++) {
+            left += missing[r] = !slots[r].ready;
+            if (slots[r].gone && r != c->rank)
+                return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d: rank %d has ended", w.name, c->rank,
+                                 c->n, r);
         }
-        if ((status = ring_rest(&w, heard, missing)))
+        if (!left)
+            return MT_NCCL_OK;
+        status = j->made ? join_rest(&w, j, heard, missing) : ring_rest(&w, heard, missing);
+        if (status)
             return status;
     }
+}
+
+/* Waits until all ranks have joined where the id was made. */
+static int far_wait(struct mt_nccl_comm *c)
+{
+    enum { WAIT_MS = 500 };
+    struct patience w = {c, "ncclCommInitRank", ring_now()};
+    char missing[MT_NCCL_RANKS], place[INET6_ADDRSTRLEN];
+    struct roll a;
+    int status = MT_NCCL_OK;
+    memset(missing, 1, sizeof missing);
+    missing[c->rank] = 0;
+    while (!status && mt_wire_is(&c->home) && mt_wire_ready(&c->home, 0, WAIT_MS))
+        status = ring_judge(&w, 0, missing);
+    if (status)
+        return status;
+    if (!mt_wire_is(&c->home) || mt_wire_all(&c->home, 0, &a, sizeof a, HELLO_MS) ||
+        a.number != c->where.number)
+        return nccl_fail(MT_NCCL_REMOTE,
+                         "ncclCommInitRank: rank %d of %d: the process at %s that made the id has ended",
+                         c->rank, c->n, mt_wire_words(&c->where.at, place));
+    if (a.status)
+        return nccl_fail(
+            a.status == MT_NCCL_USAGE ? MT_NCCL_USAGE : MT_NCCL_REMOTE,
+            a.status == MT_NCCL_USAGE
+                ? "ncclCommInitRank: rank %d of %d is there already, or others have said another number"
+                : "ncclCommInitRank: rank %d of %d: not all ranks have come",
+            c->rank, c->n);
+    for (int r = 0; r < c->n; r++)
+        c->segment->slots[r].at = a.at[r];
+    mt_wire_close(&c->home);
+    return MT_NCCL_OK;
+}
+
+/* ---- connections between ranks: each connects to those before it, which accept it when they first need it;
+ * a thread may have several ranks, which cannot wait for each other. */
+
+static int mesh_connect(struct mt_nccl_comm *c)
+{
+    struct hello h = {.number = c->where.number, .secret = c->where.secret, .rank = c->rank, .n = c->n};
+    char place[INET6_ADDRSTRLEN];
+    for (int r = 0; r < c->rank; r++) {
+        const struct mt_address *at = &c->segment->slots[r].at;
+        if (mt_wire_connect(&c->wires[r], at) || mt_wire_all(&c->wires[r], 1, &h, sizeof h, HELLO_MS))
+            return nccl_fail(MT_NCCL_REMOTE,
+                             "ncclCommInitRank: rank %d of %d has no connection to rank %d at %s: %s",
+                             c->rank, c->n, r, mt_wire_words(at, place), strerror(errno));
+    }
+    return MT_NCCL_OK;
+}
+
+static int mesh_accept(struct patience *w)
+{
+    enum { WAIT_MS = 200 };
+    struct mt_nccl_comm *c = w->c;
+    for (int status = MT_NCCL_OK, left = 1;;) {
+        char missing[MT_NCCL_RANKS] = {0};
+        struct mt_wire one;
+        struct hello h;
+        left = 0;
+        for (int r = c->rank + 1; r < c->n; r++)
+            left += missing[r] = !c->wires[r].fd;
+        if (!left)
+            break;
+        if (!mt_wire_is(&c->port) || mt_wire_ready(&c->port, 0, WAIT_MS))
+            status = ring_judge(w, 0, missing);
+        else if (hello_take(c, &c->port, &one, &h) == 0) {
+            if (h.rank > c->rank && !c->wires[h.rank].fd)
+                c->wires[h.rank] = one;
+            else
+                mt_wire_close(&one);
+        }
+        if (status)
+            return status;
+    }
+    mt_wire_close(&c->port);
+    c->meshed = 1;
+    return MT_NCCL_OK;
+}
+
+/* Waits until all ranks are present. */
+static int nccl_wait_all(struct mt_nccl_comm *c)
+{
+    struct joining j = {.made = c->spans ? NULL : made_id_claim(c->id)};
+    int status = c->spans ? far_wait(c) : near_wait(c, &j);
+    for (int r = 0; r < c->n; r++)
+        join_answer(c, &j.wires[r], status);
+    made_id_free(j.made);
+    if (status)
+        return status;
+    __mt_library_unshare(c->handle.bytes);
+    c->spans |= c->segment->far != 0;
+    if (c->spans)
+        return mesh_connect(c);
+    mt_wire_close(&c->port);
+    return MT_NCCL_OK;
+}
+
+static void nccl_disconnect(struct mt_nccl_comm *c)
+{
+    for (int r = 0; r < c->n; r++)
+        mt_wire_close(&c->wires[r]);
+    mt_wire_close(&c->port);
+    mt_wire_close(&c->home);
 }
 
 static void nccl_detach(struct mt_nccl_comm *c)
 {
+    nccl_disconnect(c);
     if (c->segment)
         munmap(c->segment, sizeof *c->segment);
     c->segment = NULL;
-}
-
-/* ---- splits: each rank publishes its data in one of two places by turns, so that late ranks still find it
- */
-
-static void nccl_split_say(struct mt_nccl_comm *c, const struct mt_nccl_split *mine)
-{
-    struct slot *s = &c->segment->slots[c->rank];
-    uint32_t now = ++c->splits;
-    s->split[now % 2] = *mine;
-    s->splits[now % 2] = now;
-    ring_bell_all(c->segment);
-}
-
-static int nccl_split_hear(struct mt_nccl_comm *c, struct mt_nccl_split all[MT_NCCL_RANKS])
-{
-    struct patience w = {c, "ncclCommSplit", ring_now()};
-    struct slot *slots = c->segment->slots;
-    char missing[MT_NCCL_RANKS] = {0};
-    for (uint32_t now = c->splits;;) {
-        uint32_t heard = slots[c->rank].bell;
-        int left = 0, status;
-        for (int r = 0; r < c->n; r++)
-            left += missing[r] = slots[r].splits[now % 2] != now;
-        for (int r = 0; !left && r < c->n; r++)
-            all[r] = slots[r].split[now % 2];
-        if (!left)
-            return MT_NCCL_OK;
-        if ((status = ring_rest(&w, heard, missing)))
-            return status;
-    }
 }
 
 /* ---- NCCL's functions, as transfers between ranks ---- */
@@ -1026,6 +1406,19 @@ static int nccl_collective(struct mt_nccl_comm *c, const struct mt_nccl_do *d)
     }
 }
 
+static int nccl_split_exchange(struct mt_nccl_splitting *s)
+{
+    const struct mt_nccl_do d = {.name = "ncclCommSplit", .what = MT_NCCL_SPLIT, .root = -1};
+    struct moves m = {.c = s->c, .d = &d};
+    int me = s->c->rank, status = do_sign(&m);
+    for (int r = 0; r < s->c->n; r++)
+        if (r != me) {
+            do_out(&m, r, &s->all[me], sizeof *s->all);
+            do_in(&m, r, &s->all[r], sizeof *s->all);
+        }
+    return status ? status : do_move(&m);
+}
+
 /* ---- sends and receives of a group: each is preceded by a sign */
 
 static int nccl_messages(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
@@ -1085,7 +1478,9 @@ static int work_perform(struct mt_nccl_comm *c, const struct mt_nccl_job *j)
     const struct mt_nccl_do *d = &j->parts[0].what;
     if (c->broken || c->aborted)
         return c->broken ? c->broken : MT_NCCL_USAGE;
-    return d->what >= MT_NCCL_SEND ? nccl_messages(c, j) : nccl_collective(c, d);
+    return j->split                  ? nccl_split_exchange(j->split)
+           : d->what >= MT_NCCL_SEND ? nccl_messages(c, j)
+                                     : nccl_collective(c, d);
 }
 
 /* Ends a job and continues its streams, without the lock meanwhile. */
@@ -1093,6 +1488,10 @@ static void work_end(struct mt_nccl_comm *c, struct mt_nccl_job *j, int status)
 {
     j->how = status ? MT_LIBRARY_GIVEN_UP : MT_LIBRARY_DONE;
     j->done = 1;
+    if (j->split) {
+        j->split->status = status;
+        j->split->done = 1;
+    }
     c->first = j->next;
     for (unsigned i = 0; i < j->n; i++) {
         struct mt_library_call *call = j->parts[i].begun;
@@ -1148,6 +1547,33 @@ static void nccl_job_queue(struct mt_nccl_comm *c, struct mt_nccl_job *j)
     pthread_mutex_lock(&c->lock);
     work_append(c, j);
     pthread_mutex_unlock(&c->lock);
+}
+
+/* Queues a split as the rank's next job. Returns 0 or -1. */
+static int nccl_split_begin(struct mt_nccl_splitting *s)
+{
+    struct mt_nccl_job *j = nccl_job_new(0);
+    if (!j)
+        return -1;
+    j->split = s;
+    pthread_mutex_lock(&s->c->lock);
+    int rc = work_begin(s->c);
+    if (rc == 0)
+        work_append(s->c, j);
+    else
+        free(j);
+    pthread_cond_broadcast(&s->c->moved);
+    pthread_mutex_unlock(&s->c->lock);
+    return rc;
+}
+
+static int nccl_split_wait(struct mt_nccl_splitting *s)
+{
+    pthread_mutex_lock(&s->c->lock);
+    while (!s->done)
+        pthread_cond_wait(&s->c->moved, &s->c->lock);
+    pthread_mutex_unlock(&s->c->lock);
+    return s->status;
 }
 
 /* Returns the copy of a captured job for this launch of the graph. */
@@ -1548,7 +1974,7 @@ int impl_ncclGroupEnd(void)
 
 int impl_ncclGetUniqueId(mt_nccl_id *id)
 {
-    return id ? nccl_segment_new(id) : MT_NCCL_ARGUMENT;
+    return id ? nccl_segment_new(id, 1) : MT_NCCL_ARGUMENT;
 }
 
 static void comm_free(struct mt_nccl_comm *c)
@@ -1570,6 +1996,7 @@ static int comm_finish_init(void *arg)
     if (!status)
         __mt_library_communicator(m->c->id, m->c->rank, m->c->n, m->c->device);
     if (status) {
+        nccl_disconnect(m->c);
         m->c->magic = 0; /* others may still see it */
         *m->out = NULL;
     }
@@ -1650,7 +2077,7 @@ int impl_ncclCommInitAll(struct mt_nccl_comm **out, int n, const int *devices)
         return nccl_noted(MT_NCCL_CUDA);
     int status = comm_devices(n, devices, count);
     if (!status)
-        status = nccl_segment_new(&id);
+        status = nccl_segment_new(&id, 0);
     if (status)
         return nccl_noted(status);
     nccl_group_begin();
@@ -1664,11 +2091,6 @@ int impl_ncclCommInitAll(struct mt_nccl_comm **out, int n, const int *devices)
 }
 
 /* ---- splitting */
-
-struct splitting {
-    struct mt_nccl_comm *c, **out;
-    struct mt_nccl_split mine;
-};
 
 /* Finds the rank among those of this color, by key and then old rank; *count: their number; *first: the first
  * of them. */
@@ -1690,20 +2112,22 @@ static int comm_place(const struct mt_nccl_split *all, int n, int me, int *count
 
 static int comm_finish_split(void *arg)
 {
-    struct splitting *s = arg;
-    struct mt_nccl_split all[MT_NCCL_RANKS];
+    struct mt_nccl_splitting *s = arg;
     struct mt_nccl_comm *c = s->c;
-    int count, first, before, status = nccl_split_hear(c, all);
-    if (status)
+    const struct mt_nccl_split *mine = &s->all[c->rank];
+    int count, first, before, status = nccl_split_wait(s);
+    if (status) {
+        nccl_segment_drop(&mine->id);
         return status;
-    int place = comm_place(all, c->n, c->rank, &count, &first);
-    if (s->mine.color == NO_COLOR || first != c->rank)
-        __mt_library_unshare(s->mine.id.bytes);
-    if (s->mine.color == NO_COLOR)
+    }
+    int place = comm_place(s->all, c->n, c->rank, &count, &first);
+    if (mine->color == NO_COLOR || first != c->rank)
+        nccl_segment_drop(&mine->id);
+    if (mine->color == NO_COLOR)
         return MT_NCCL_OK;
     if (cudaGetDevice(&before) || cudaSetDevice(c->device))
         return MT_NCCL_CUDA;
-    status = comm_init(s->out, count, &all[first].id, place);
+    status = comm_init(s->out, count, &s->all[first].id, place);
     cudaSetDevice(before);
     return status;
 }
@@ -1712,17 +2136,22 @@ static int comm_split(struct mt_nccl_comm *c, int color, int key, struct mt_nccl
 {
     if (!nccl_is_comm(c) || !out || color < NO_COLOR)
         return MT_NCCL_ARGUMENT;
-    struct splitting *s = malloc(sizeof *s);
+    struct mt_nccl_splitting *s = calloc(1, sizeof *s);
     if (!s)
         return MT_NCCL_SYSTEM;
     *out = NULL;
-    *s = (struct splitting){.c = c, .out = out, .mine = {.color = color, .key = key}};
-    int status = nccl_segment_new(&s->mine.id);
+    s->c = c;
+    s->out = out;
+    s->all[c->rank] = (struct mt_nccl_split){.color = color, .key = key};
+    int status = nccl_segment_new(&s->all[c->rank].id, c->spans);
+    if (!status && nccl_split_begin(s)) {
+        nccl_segment_drop(&s->all[c->rank].id);
+        status = nccl_fail(MT_NCCL_SYSTEM, "ncclCommSplit: no memory, or no thread");
+    }
     if (status) {
         free(s);
         return status;
     }
-    nccl_split_say(c, &s->mine);
     return nccl_later(comm_finish_split, s);
 }
 

@@ -290,14 +290,18 @@ def shared_files():
     return {e.name for e in os.scandir("/dev/shm") if e.is_file()} if os.path.isdir("/dev/shm") else set()
 
 
-def start_ranks(work, n, how, *words):
-    """Processes, each with a folder of its own for traces: [(exit code, stdout, stderr)]."""
+ON_MACHINE = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
+
+
+def start_ranks(work, n, how, *words, machines=(), **variables):
+    """Processes, each with a folder of its own for traces: [(exit code, stdout, stderr)]. machines: names of those that the ranks believe to be on."""
     started = []
     for r in range(n):
         folder = os.path.join(work, f"rank{r}")
         os.makedirs(folder, exist_ok=True)
-        env = clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, MEMTRACE_CPU_DEVICES="8", MEMTRACE_FORMAT="compact")
-        started.append(subprocess.Popen([WRONG if how == "killed" else NCCL, how, str(r), str(n), os.path.join(work, "id"), *words], env=env, stdout=subprocess.PIPE,
+        env = clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, MEMTRACE_CPU_DEVICES="8", MEMTRACE_FORMAT="compact", **variables)
+        program = [*([*ON_MACHINE, machines[r]] if machines else []), WRONG if how in ("killed", "late", "gone", "uneven") else NCCL]
+        started.append(subprocess.Popen([*program, how, str(r), str(n), os.path.join(work, "id"), *words], env=env, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True))
     return [(p.wait(100), p.stdout.read(), p.stderr.read()) for p in started]
 
@@ -335,6 +339,29 @@ def nccl_processes(world):
     expect([g[:2] for g in got] == [(0, "ok\n")] * 2 + [(-9, "")], f"a killed one: {got}")
     expect(all("rank 2 has ended" in g[2] and g[2].count("\n") == 1 for g in got[:2]), f"a killed one: {got}")
     expect(not [f for f in shared_files() - before if "memtrace" in f.lower() or "nccl" in f.lower()], "files in /dev/shm")
+
+
+@case("nccl.machines")
+def nccl_machines(world):
+    """Processes that believe to be on several machines, by their names: over TCP, with threads that have two ranks, and what goes wrong there."""
+    probe = harness.run([*ON_MACHINE, "a", "true"])
+    if probe.returncode:
+        raise Skipped("no machine names of one's own: " + probe.stderr.strip())
+    work = lambda name: os.path.join(world.work, name)
+    net = {"MEMTRACE_NETWORK": "lo"}
+    expect(start_ranks(work("each"), 3, "rank", "13", machines="abc", **net) == [(0, "ok\n", "")] * 3, "three machines")
+    expect(start_ranks(work("two"), 4, "rank", "29", machines="aabb", **net) == [(0, "ok\n", "")] * 4, "two machines")
+    expect(start_ranks(work("pairs"), 2, "pairs", "13", machines="ab", **net) == [(0, "ok\n", "")] * 2, "two ranks in each thread")
+    got = start_ranks(work("killed"), 3, "killed", machines="abc", **net)
+    expect([g[:2] for g in got] == [(0, "ok\n")] * 2 + [(-9, "")] and all("rank 2 at 127.0.0.1 has ended" in g[2] for g in got[:2]), f"a killed one: {got}")
+    got = start_ranks(work("late"), 3, "late", machines="abc", MEMTRACE_NCCL_TIMEOUT="2", **net)
+    expect([g[:2] for g in got] == [(0, "ok\n")] * 3 and all("nothing has come of rank 2 for 2 s" in g[2] for g in got[:2]), f"a late one: {got}")
+    got = start_ranks(work("uneven"), 3, "uneven", machines="abc", MEMTRACE_NCCL_TIMEOUT="2", **net)
+    expect([g[:2] for g in got] == [(0, "ok\n")] * 3 and "not all ranks have come" in got[1][2] and "another number" in got[2][2], f"another number of ranks: {got}")
+    got = start_ranks(work("gone"), 2, "gone", machines="ab", **net)[1]
+    expect(got[1] in ("status 2\nok\n", "status 6\nok\n") and ("cannot join at 127.0.0.1" in got[2] or "has ended" in got[2]), f"the process of the id has ended: {got}")
+    got = start_ranks(work("off"), 2, "gone", machines="ab", MEMTRACE_NETWORK="off")[1]
+    expect(got[1] == "status 4\nok\n" and "has no network (MEMTRACE_NETWORK)" in got[2], f"without a network: {got}")
 
 
 @case("nccl.wrong")

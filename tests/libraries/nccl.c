@@ -582,6 +582,44 @@ static void group(int n, int thin)
     everything(ranks, n, thin);
 }
 
+/* "pairs P N FILE THIN": one of N processes, whose thread has ranks 2 P and 2 P + 1, which it begins in a
+ * group. */
+static void pairs(int process, int n, const char *file, int thin)
+{
+    struct rank ranks[2] = {{0}};
+    ncclUniqueId id = id_of(process, file);
+    MUST(ncclGroupStart());
+    for (int k = 0; k < 2; k++) {
+        ranks[k].rank = 2 * process + k;
+        ranks[k].n = n;
+        MUST(cudaSetDevice(ranks[k].rank % 8));
+        MUST(ncclCommInitRank(&ranks[k].comm, n, id, ranks[k].rank));
+    }
+    MUST(ncclGroupEnd());
+    everything(ranks, 2, thin);
+}
+
+/* "sum R N FILE COUNT TIMES": all-reduces of floats. */
+static void sum(int rank, int n, const char *file, int count, int times)
+{
+    size_t bytes = (size_t)count * sizeof(float);
+    ncclComm_t c;
+    float *p, *host = malloc(bytes);
+    MUST(ncclCommInitRank(&c, n, id_of(rank, file), rank));
+    MUST(cudaMalloc((void **)&p, bytes));
+    for (int t = 0; t < times; t++) {
+        for (int i = 0; i < count; i++)
+            host[i] = (float)(rank + i % 100 + t);
+        MUST(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+        MUST(ncclAllReduce(p, p, (size_t)count, ncclFloat32, ncclSum, c, NULL));
+        MUST(cudaMemcpy(host, p, bytes, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < count; i++)
+            SAME(host[i], n * (n - 1) / 2 + n * (i % 100 + t));
+    }
+    MUST(ncclCommDestroy(c));
+    free(host);
+}
+
 struct one {
     int rank, n, thin;
     ncclUniqueId id;
@@ -621,6 +659,10 @@ int main(int argc, char **argv)
         threads(n, thin);
     else if (!strcmp(how, "rank"))
         one(&(struct one){n, thin, atoi(argv[5]), id_of(n, argv[4])});
+    else if (!strcmp(how, "pairs"))
+        pairs(n, 2 * thin, argv[4], atoi(argv[5]));
+    else if (!strcmp(how, "sum"))
+        sum(n, thin, argv[4], atoi(argv[5]), atoi(argv[6]));
     else if (!strcmp(how, "touches"))
         touches(n);
     else

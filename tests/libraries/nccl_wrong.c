@@ -182,11 +182,51 @@ static void killed(int rank, int n, const char *file)
     MUST(ncclCommAbort(c));
 }
 
+/* "late R N FILE": the last rank does not call it; the others give up, by MEMTRACE_NCCL_TIMEOUT. */
+static void late(int rank, int n, const char *file)
+{
+    ncclComm_t c;
+    void *p;
+    ncclResult_t e;
+    MUST(ncclCommInitRank(&c, n, id_of(rank, file), rank));
+    if (rank == n - 1)
+        sleep(5);
+    MUST(cudaMalloc(&p, 64));
+    MUST(ncclAllReduce(p, p, 4, ncclInt32, ncclSum, c, NULL));
+    MUST(cudaDeviceSynchronize());
+    MUST(ncclCommGetAsyncError(c, &e));
+    SAME(e, ncclRemoteError);
+    MUST(ncclCommAbort(c));
+}
+
+/* "gone R N FILE": rank 0 makes the id, and ends. */
+static void gone(int rank, int n, const char *file)
+{
+    ncclComm_t c;
+    ncclUniqueId id = id_of(rank, file);
+    if (rank)
+        printf("status %d\n", ncclCommInitRank(&c, n, id, rank));
+}
+
+/* "uneven R N FILE": the last rank says another number of ranks; the others wait until they give up. */
+static void uneven(int rank, int n, const char *file)
+{
+    ncclComm_t c;
+    int last = rank == n - 1;
+    SAME(ncclCommInitRank(&c, n + last, id_of(rank, file), rank), last ? ncclInvalidUsage : ncclRemoteError);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     if (!strcmp(how, "killed"))
         killed(atoi(argv[2]), atoi(argv[3]), argv[4]);
+    else if (!strcmp(how, "late"))
+        late(atoi(argv[2]), atoi(argv[3]), argv[4]);
+    else if (!strcmp(how, "gone"))
+        gone(atoi(argv[2]), atoi(argv[3]), argv[4]);
+    else if (!strcmp(how, "uneven"))
+        uneven(atoi(argv[2]), atoi(argv[3]), argv[4]);
     else if (!strcmp(how, "errors"))
         errors();
     else if (!strcmp(how, "missing"))

@@ -3,72 +3,18 @@
 same bytes as memtrace extract alone, and as many bytes on the wires as the ranks say that they sent.
 
 usage: mpi_net_test.py BIN_FOLDER GEN_TRACE GEN_DEVICE     exit code 77 (skipped) where there is no MPI or no namespaces
-
-All of it is in namespaces of its own, files too: when the test ends, killed or not, nothing is left.
 """
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 
 import traces
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-HOSTS = ["10.77.0.%d" % i for i in range(1, 5)]
-INSIDE = "MT_MPI_NET_TEST"
-# A new user has all rights in namespaces of its own; the first process of that PID namespace dies with the test, and all
-# others with it.
-UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-LIMIT = 100  # seconds; a hang fails the test
-
-
-def run(*words):
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
-
-
-def make_hosts():
-    run("mount", "-t", "tmpfs", "none", "/run")  # where ip keeps names of namespaces, and we our files
-    run("ip", "link", "add", "wire", "type", "bridge")
-    run("ip", "link", "set", "wire", "up")
-    for i, host in enumerate(HOSTS):
-        run("ip", "netns", "add", host)
-        run("ip", "link", "add", "port%d" % i, "type", "veth", "peer", "name", "eth0", "netns", host)
-        run("ip", "link", "set", "port%d" % i, "master", "wire", "up")
-        run("ip", "-n", host, "address", "add", host + "/24", "dev", "eth0")
-        run("ip", "-n", host, "link", "set", "eth0", "up")
-        run("ip", "-n", host, "link", "set", "lo", "up")
-
-
-def possible():
-    for program in ("mpirun", "ip", "unshare"):
-        if not shutil.which(program):
-            return "there is no " + program
-    if os.environ.get(INSIDE):
-        return None
-    probe = "mount -t tmpfs none /run && ip netns add a && ip link add port type veth peer name eth0 netns a && ip link add wire type bridge" \
-            " && ip netns exec a unshare --uts hostname a"
-    r = subprocess.run(UNSHARE + ["sh", "-c", probe], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return None if r.returncode == 0 else "no namespaces: " + r.stderr.strip()
-
-
-def sent_on_wires():
-    """Bytes that came to the bridge from each host."""
-    links = json.loads(subprocess.run(["ip", "-s", "-j", "link"], check=True, capture_output=True).stdout)
-    received = {link["ifname"]: link["stats64"]["rx"]["bytes"] for link in links}
-    return [received["port%d" % i] for i in range(len(HOSTS))]
-
-
-def mpirun(ranks, folder, *args):
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=folder)
-    slots = ",".join("%s:%d" % (host, ranks // len(HOSTS)) for host in HOSTS)
-    return subprocess.run([os.path.join(HERE, "netns_rsh"), HOSTS[0],
-                           "exec mpirun --host %s --oversubscribe --bind-to none --mca plm_rsh_agent %s/netns_rsh --mca btl tcp,self"
-                           " --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 -n %d %s"
-                           % (slots, HERE, ranks, " ".join(args))],
-                          env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from netns import HOSTS, NAMES, enter, impossible, mpirun, sent_on_wires
 
 
 def table(text):
@@ -86,11 +32,11 @@ def same(ranks, folder, *args):
     assert alone.returncode == 0 and alone.stdout, alone.stderr
     rows = table(together.stderr)
     assert [int(r["rank"]) for r in rows] == list(range(ranks)), together.stderr
-    assert {r["host"] for r in rows} == {"host-%d" % (i + 1) for i in range(len(HOSTS))}, together.stderr
+    assert {r["host"] for r in rows} == set(NAMES), together.stderr
     assert sum(int(r["accesses"]) for r in rows) == json.loads(alone.stdout)["records"], together.stderr
     assert abs(sum(float(r["sent"]) for r in rows) - sum(float(r["got"]) for r in rows)) < 0.01 * ranks, together.stderr
     for i, (old, new) in enumerate(zip(before, sent_on_wires())):
-        said = sum(float(r["sent"]) for r in rows if r["host"] == "host-%d" % (i + 1)) * 1e6
+        said = sum(float(r["sent"]) for r in rows if r["host"] == NAMES[i]) * 1e6
         if ranks > len(HOSTS):  # those of one host have it among themselves, in part
             said /= 2
         assert new - old > said, (i, new - old, together.stderr)
@@ -133,16 +79,13 @@ def inside(folder, gen_trace, gen_device):
 
 
 def main():
-    why = possible()
+    why = impossible()
     if not why and not os.path.exists(os.path.join(sys.argv[1], "../libexec/memtrace/mt-extract-mpi")):
         why = "mt-extract-mpi was not built"
     if why:
         print(why + ": skipped")
         return 77
-    if not os.environ.get(INSIDE):
-        os.environ[INSIDE] = "1"
-        os.execvp(UNSHARE[0], UNSHARE + [sys.executable, "-B", *sys.argv])
-    make_hosts()
+    enter()
     inside(tempfile.mkdtemp(dir="/run"), *sys.argv[2:4])
     return 0
 

@@ -9,6 +9,7 @@
 #include "library.h"
 #include "trace/events.h"
 #include "base/attach.h"
+#include "base/options.h"
 #include "api/streams/stream.h"
 #include "api/device/device.h"
 #include "device/gpu.h"
@@ -486,6 +487,12 @@ EXPORT char __mt_attach_curand[MT_ATTACH_PATH];
 EXPORT const char *__mt_library_curand(void)
 {
     return __mt_attach_curand;
+}
+
+EXPORT const char *__mt_library_network(uint64_t *timeout)
+{
+    *timeout = mt_options()->nccl_timeout;
+    return mt_options()->network;
 }
 
 EXPORT int __mt_library_on_gpu(void)

@@ -81,6 +81,8 @@ int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes);
 int __mt_library_forward(struct mt_library_call *c);
 /* Marks the traces incomplete, since the accesses of `name` are unknown. Reported once. */
 void __mt_library_miss(const char *name);
+/* Returns MEMTRACE_NETWORK, and MEMTRACE_NCCL_TIMEOUT in *timeout. */
+const char *__mt_library_network(uint64_t *timeout);
 /* Returns the path of the cuRAND that the program would have used, or "" if unknown. */
 const char *__mt_library_curand(void);
 /* Opens a library of the CUDA toolkit. Returns NULL after a report if it is missing or not trusted. */
