@@ -58,7 +58,7 @@ static uint32_t shadow_writer(struct world *w, uint64_t address)
 {
     struct mt_page *p = mt_shadow_find(&w->shadow[shadow_owner(address, w->n)], address >> MT_PAGE_BITS);
     uint32_t in = address & (MT_PAGE_BYTES - 1);
-    return !p ? 0 : p->entry[p->mask == MT_PAGE_BYTES - 1 ? in : in / 4 & p->mask];
+    return !p ? 0 : mt_page_entry(p, in);
 }
 
 /* As the analysis does: what is far goes to all. */
@@ -183,9 +183,57 @@ static void shadow_three(void **state)
     against_array(PARTS);
 }
 
+/* Returns the bytes of the chunks of memory, which are linked by their first words and followed by their
+ * sizes. */
+static size_t chunks_size(const struct mt_arena *a)
+{
+    size_t sum = 0, size;
+    for (char *chunk = a->chunk, *next; chunk; chunk = next) {
+        memcpy(&next, chunk, sizeof next);
+        memcpy(&size, chunk + sizeof next, sizeof size);
+        sum += size;
+    }
+    return sum;
+}
+
+/* One byte of each page costs no more than a piece, in byte order or not, with starts or without; the same of
+ * pages whose other words are written, and the rest of the page is as it was. */
+static void shadow_sparse(void **state)
+{
+    (void)state;
+    enum { N = 40000, SLACK = 32 << 20 };
+    static const size_t most[2][2] = {{1000, 2200}, {2000, 4600}}; /* by kind of page, and starts */
+    for (int dense = 0; dense < 2; dense++)
+        for (int starts = 0; starts < 2; starts++) {
+            struct mt_shadow s;
+            assert_int_equal(mt_shadow_init(&s, starts), 0);
+            for (uint64_t i = 0; i < N; i++) {
+                uint64_t page = BASE + (i * 7919 % N) * MT_PAGE_BYTES;
+                if (dense)
+                    mt_shadow_fill(&s, page / 4 * 4 + 400, 8, 5, page / 4 * 4 + 400);
+                mt_shadow_fill(&s, page, 1, (uint32_t)(6 + i % 9), page);
+            }
+            for (uint64_t i = 0; i < N; i++) {
+                uint64_t page = BASE + (i * 7919 % N) * MT_PAGE_BYTES;
+                struct mt_stretch out[MT_PAGE_BYTES];
+                const unsigned in = page & (MT_PAGE_BYTES - 1);
+                assert_int_equal(mt_shadow_stretches(&s, page - in, MT_PAGE_BYTES, out), dense ? 5 : 3);
+                assert_int_equal(out[0].length, in);
+                assert_int_equal(out[1].length, 1);
+                assert_int_equal(out[1].entry, 6 + i % 9);
+                assert_int_equal(out[1].start, starts ? page : 0);
+                assert_int_equal(out[0].entry | out[2].entry, 0);
+                if (dense)
+                    assert_true(out[3].length == 8 && out[3].entry == 5);
+            }
+            assert_true(chunks_size(&s.arena) < N * most[dense][starts] + SLACK);
+            mt_shadow_free(&s);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shadow_spans), cmocka_unit_test(shadow_one),
-                                       cmocka_unit_test(shadow_three)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shadow_sparse), cmocka_unit_test(shadow_spans),
+                                       cmocka_unit_test(shadow_one), cmocka_unit_test(shadow_three)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

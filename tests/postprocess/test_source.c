@@ -346,7 +346,7 @@ static void source_shadow(void **state)
         for (uint32_t i = 0; step % 20 == 0 && i < SPAN; i++) {
             struct mt_page *p = mt_shadow_find(&s, (BASE + i) >> MT_PAGE_BITS);
             uint32_t in = (BASE + i) & (MT_PAGE_BYTES - 1);
-            uint32_t got = !p ? 0 : p->entry[p->mask == MT_PAGE_BYTES - 1 ? in : in / 4 & p->mask];
+            uint32_t got = !p ? 0 : mt_page_entry(p, in);
             assert_int_equal(got, plain[i]);
         }
     }

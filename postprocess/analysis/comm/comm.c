@@ -289,8 +289,8 @@ static unsigned equal_to(const uint32_t *entry, unsigned i, unsigned end)
     return i;
 }
 
-/* Adds the keys of accesses [first, last] that read entries [i, end) of page p. */
-static void keep_range(struct mt_comm *c, struct run *run, const struct mt_page *p, unsigned i, unsigned end,
+/* Adds the keys of accesses [first, last] that read entries whose writers began at start[i .. end - 1]. */
+static void keep_range(struct mt_comm *c, struct run *run, const uint64_t *start, unsigned i, unsigned end,
                        bool fresh, uint64_t first, uint64_t last)
 {
     int rc = 0;
@@ -301,7 +301,7 @@ static void keep_range(struct mt_comm *c, struct run *run, const struct mt_page 
         }
     if (fresh || c->partial)
         for (; i < end && rc == 0; i++)
-            rc = mt_keyset_add(&c->keys, start_of(p, i));
+            rc = mt_keyset_add(&c->keys, start[i]);
     if (rc != 0)
         comm_fail(c, "out of memory");
 }
@@ -313,11 +313,14 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
     if (not_uniform(c, p, false) != 0)
         return;
     while (from < to) {
-        unsigned shift = p->mask == 0 ? MT_PAGE_BITS : p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
-        unsigned i = from >> shift, end = equal_to(p->entry, i, ((to - 1) >> shift) + 1) << shift;
-        if (end > to)
-            end = to;
-        uint32_t entry = p->entry[i], src = entry & ~MT_ENTRY_READ;
+        const struct mt_page_part part = mt_page_part_at(p, from);
+        const unsigned shift = part.shift, stop = to < part.end ? to : part.end;
+        const unsigned i = (from - part.first) >> shift;
+        unsigned end = equal_to(part.entry, i, ((stop - 1 - part.first) >> shift) + 1) << shift;
+        end += part.first;
+        if (end > stop)
+            end = stop;
+        uint32_t entry = part.entry[i], src = entry & ~MT_ENTRY_READ;
         if (src == 0 || src == run->self || !counts(c, run, src, false)) {
             from = end;
             continue;
@@ -331,9 +334,14 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
                     return;
                 continue;
             }
+            if (shift == MT_PIECE_BITS) {
+                if (!mt_page_piece(c->shadow, p, from >> MT_PIECE_BITS))
+                    return;
+                continue;
+            }
             fresh = end - from;
-            for (unsigned k = i; k < end >> shift; k++)
-                p->entry[k] = entry | MT_ENTRY_READ;
+            for (unsigned k = i; k < (end - part.first) >> shift; k++)
+                part.entry[k] = entry | MT_ENTRY_READ;
         }
         uint64_t first = 0, last = 0;
         if (run->size) {
@@ -341,7 +349,7 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
             last = (origin + end - 1 - run->base) / run->size;
         }
         if (c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
-            keep_range(c, run, p, i, ((end - 1) >> shift) + 1, fresh != 0, first, last);
+            keep_range(c, run, part.start, i, ((end - 1 - part.first) >> shift) + 1, fresh != 0, first, last);
         comm_access_read(c, run, src, origin + from, end - from);
         take(c, run, src, end - from, fresh, first, last, false);
         from = end;
@@ -424,10 +432,8 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
         first = (address - run->base) / run->size;
         last = (address + bytes - 1 - run->base) / run->size;
     }
-    if (ours && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST)) {
-        const struct mt_page like = {.uniform_start = read.start};
-        keep_range(c, run, &like, 0, 1, fresh, first, last);
-    }
+    if (ours && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
+        keep_range(c, run, &read.start, 0, 1, fresh, first, last);
     if (fresh && mt_spans_set(&c->shadow->spans, &read) != 0)
         c->shadow->failed = 1;
     if (ours) {
@@ -889,9 +895,11 @@ INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint
             break;
         if (!p)
             continue;
+        if (p->mask >= MT_PAGE_WORDS)
+            break;
         const uint32_t word = (uint32_t)(a[k] >> 2), entry = p->entry[word & p->mask],
                        src = entry & ~MT_ENTRY_READ;
-        if (p->mask >= MT_PAGE_WORDS || p->entry[(word + size / 8) & p->mask] != entry)
+        if (p->entry[(word + size / 8) & p->mask] != entry)
             break;
         if (src == 0 || src == self)
             continue;
@@ -1172,7 +1180,7 @@ static int host_takes(struct mt_comm *c, uint32_t host, uint32_t src, unsigned b
 }
 
 /* Returns the page if it exists, or NULL; a span may cover it. */
-static const struct mt_page *page_of(struct mt_comm *c, uint64_t number)
+static struct mt_page *page_of(struct mt_comm *c, uint64_t number)
 {
     return c->shadow->ncombs ? mt_shadow_find(c->shadow, number) : mt_shadow_peek(c->shadow, number);
 }
@@ -1185,17 +1193,17 @@ static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_
         unsigned from = address & (MT_PAGE_BYTES - 1);
         unsigned n = size < MT_PAGE_BYTES - from ? (unsigned)size : MT_PAGE_BYTES - from;
         int mine = c->shards <= 1 || mt_comm_owns(c, address);
-        const struct mt_page *p = mine ? page_of(c, address >> MT_PAGE_BITS) : NULL;
+        struct mt_page *p = mine ? page_of(c, address >> MT_PAGE_BITS) : NULL;
         const struct mt_page_span *span =
             mine && !p ? mt_spans_find(&c->shadow->spans, address >> MT_PAGE_BITS) : NULL;
         uint32_t all = (p && !p->mask ? p->uniform : span ? span->entry : 0) & ~MT_ENTRY_READ;
         if (all && !(all & MT_ENTRY_HOST) && host_takes(c, host, all, n, crossing) != 0)
             return -1;
         for (unsigned i = from; p && p->mask && i < from + n;) {
-            unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0, end = shift ? (i | 3) + 1 : i + 1;
+            unsigned end = p->mask == MT_PAGE_WORDS - 1 ? (i | 3) + 1 : i + 1;
             if (end > from + n)
                 end = from + n;
-            uint32_t src = p->entry[i >> shift] & ~MT_ENTRY_READ;
+            uint32_t src = mt_page_entry(p, i) & ~MT_ENTRY_READ;
             if (src && !(src & MT_ENTRY_HOST) && host_takes(c, host, src, end - i, crossing) != 0)
                 return -1;
             i = end;

@@ -46,20 +46,22 @@ static void arena_free(struct mt_arena *a)
     }
 }
 
-static uint32_t *shadow_words_alloc(struct mt_arena *a)
+enum { WORDS_BYTES = MT_PAGE_WORDS * sizeof(uint32_t), STARTS_BYTES = MT_PAGE_WORDS * sizeof(uint64_t) };
+
+/* Returns an array of zeros, from the list of free ones if possible. */
+static void *arena_reuse(struct mt_arena *a, void **list, size_t bytes)
 {
-    void *p = a->free_words;
+    void *p = *list;
     if (!p)
-        return arena_alloc(a, MT_PAGE_WORDS * sizeof(uint32_t));
-    memcpy(&a->free_words, p, sizeof p);
-    memset(p, 0, MT_PAGE_WORDS * sizeof(uint32_t));
-    return p;
+        return arena_alloc(a, bytes);
+    memcpy(list, p, sizeof p);
+    return memset(p, 0, bytes);
 }
 
-static void shadow_words_free(struct mt_arena *a, uint32_t *words)
+static void arena_release(void **list, void *array)
 {
-    memcpy(words, &a->free_words, sizeof a->free_words);
-    a->free_words = words;
+    memcpy(array, list, sizeof *list);
+    *list = array;
 }
 
 /* ---- the table of pages ---- */
@@ -219,10 +221,10 @@ struct mt_page *mt_shadow_make_slow(struct mt_shadow *s, uint64_t number)
 
 int mt_page_to_words(struct mt_shadow *s, struct mt_page *p)
 {
-    uint32_t *words = shadow_words_alloc(&s->arena);
+    uint32_t *words = arena_reuse(&s->arena, &s->arena.free_words, WORDS_BYTES);
     uint64_t *start = p->start;
     if (!start && s->starts && words)
-        start = arena_alloc(&s->arena, MT_PAGE_WORDS * sizeof *start);
+        start = arena_reuse(&s->arena, &s->arena.free_starts, STARTS_BYTES);
     if (!words || (s->starts && !start)) {
         s->failed = 1;
         return -1;
@@ -237,36 +239,107 @@ int mt_page_to_words(struct mt_shadow *s, struct mt_page *p)
     return 0;
 }
 
+uint32_t *mt_page_piece(struct mt_shadow *s, struct mt_page *p, unsigned piece)
+{
+    uint32_t *entry = p->bytes->piece[piece];
+    if (entry)
+        return entry;
+    entry = arena_alloc(&s->arena, MT_PIECE_BYTES * (sizeof *entry + (s->starts ? sizeof(uint64_t) : 0)));
+    if (!entry) {
+        s->failed = 1;
+        return NULL;
+    }
+    uint64_t *start = (uint64_t *)(entry + MT_PIECE_BYTES);
+    for (size_t i = 0; i < MT_PIECE_BYTES; i++) {
+        entry[i] = p->uniform;
+        if (s->starts)
+            start[i] = p->uniform_start;
+    }
+    return p->bytes->piece[piece] = entry;
+}
+
+/* Writes the entries of a piece's words to its bytes, if any of them is not 0. Returns 0, or -1 without
+ * memory. */
+static int page_piece_of_words(struct mt_shadow *s, struct mt_page *p, unsigned piece, const uint32_t *words)
+{
+    enum { WORDS = MT_PIECE_BYTES / 4 };
+    const size_t first = (size_t)piece * WORDS;
+    uint32_t any = 0;
+    for (size_t i = 0; i < WORDS; i++)
+        any |= words[first + i];
+    uint32_t *entry = any ? mt_page_piece(s, p, piece) : NULL;
+    if (!entry)
+        return any ? -1 : 0;
+    uint64_t *start = (uint64_t *)(entry + MT_PIECE_BYTES);
+    for (size_t i = 0; i < MT_PIECE_BYTES; i++) {
+        entry[i] = words[first + i / 4];
+        if (s->starts)
+            start[i] = p->start[first + i / 4];
+    }
+    return 0;
+}
+
 int mt_page_to_bytes(struct mt_shadow *s, struct mt_page *p)
 {
+    const struct mt_page was = *p;
     if (p->mask == MT_PAGE_BYTES - 1)
         return 0;
-    uint32_t *bytes = arena_alloc(&s->arena, MT_PAGE_BYTES * sizeof *bytes);
-    uint64_t *start = s->starts && bytes ? arena_alloc(&s->arena, MT_PAGE_BYTES * sizeof *start) : NULL;
-    if (!bytes || (s->starts && !start)) {
+    p->bytes = arena_alloc(&s->arena, sizeof *p->bytes);
+    if (was.mask)
+        p->uniform = 0;
+    int rc = p->bytes ? 0 : -1;
+    for (unsigned k = 0; k < MT_PAGE_PIECES && was.mask && rc == 0; k++)
+        rc = page_piece_of_words(s, p, k, was.entry);
+    if (rc != 0) {
+        *p = was;
         s->failed = 1;
         return -1;
     }
-    for (size_t i = 0; i < MT_PAGE_BYTES; i++) {
-        bytes[i] = p->entry[i / 4 & p->mask];
-        if (start)
-            start[i] = p->mask ? p->start[i / 4] : p->uniform_start;
-    }
-    if (p->mask)
-        shadow_words_free(&s->arena, p->entry);
-    p->entry = bytes;
-    p->start = start;
+    if (was.mask)
+        arena_release(&s->arena.free_words, was.entry);
+    if (was.start)
+        arena_release(&s->arena.free_starts, was.start);
+    p->start = NULL;
     p->mask = MT_PAGE_BYTES - 1;
     return 0;
 }
 
 /* ---- ranges ---- */
 
+/* Fills bytes of a page in byte form. */
+static void fill_bytes(struct mt_shadow *s, struct mt_page *p, unsigned from, unsigned to, uint32_t entry,
+                       uint64_t start)
+{
+    if (to - from == MT_PAGE_BYTES) {
+        p->uniform = entry;
+        p->uniform_start = start;
+    }
+    for (unsigned end; from < to; from = end) {
+        const unsigned k = from >> MT_PIECE_BITS, in = from & (MT_PIECE_BYTES - 1);
+        end = (k + 1) << MT_PIECE_BITS;
+        end = end < to ? end : to;
+        if (!p->bytes->piece[k] && p->uniform == entry && (!s->starts || !entry || p->uniform_start == start))
+            continue;
+        uint32_t *bytes = p->bytes->piece[k] ? p->bytes->piece[k] : mt_page_piece(s, p, k);
+        if (!bytes)
+            return;
+        for (unsigned i = in; i < in + (end - from); i++)
+            bytes[i] = entry;
+        uint64_t *starts = (uint64_t *)(bytes + MT_PIECE_BYTES);
+        for (unsigned i = in; s->starts && i < in + (end - from); i++)
+            starts[i] = start;
+    }
+}
+
 static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsigned to, uint32_t entry,
                       uint64_t start)
 {
     struct mt_page *p = mt_shadow_find(s, number);
     int uniform = entry == 0 || (entry & MT_ENTRY_HOST);
+    if (p && p->mask == MT_PAGE_BYTES - 1) {
+        fill_bytes(s, p, from, to, entry, start);
+        return;
+    }
     if (!p && entry == 0)
         return;
     if (!p && !(p = page_any(s, number)))
@@ -278,19 +351,21 @@ static void fill_page(struct mt_shadow *s, uint64_t number, unsigned from, unsig
         return;
     }
     if (p->mask == MT_PAGE_WORDS - 1 && uniform && to - from == MT_PAGE_BYTES) {
-        shadow_words_free(&s->arena, p->entry); /* its starts, if any, are kept for reuse */
+        arena_release(&s->arena.free_words, p->entry); /* its starts, if any, are kept for reuse */
         p->entry = &p->uniform;
         p->uniform = entry;
         p->uniform_start = start;
         p->mask = 0;
         return;
     }
+    if ((from | to) & 3) {
+        if (mt_page_to_bytes(s, p) == 0)
+            fill_bytes(s, p, from, to, entry, start);
+        return;
+    }
     if (p->mask == 0 && mt_page_to_words(s, p) != 0)
         return;
-    if (p->mask == MT_PAGE_WORDS - 1 && ((from | to) & 3) && mt_page_to_bytes(s, p) != 0)
-        return;
-    unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
-    for (unsigned i = from >> shift; i < to >> shift; i++) {
+    for (unsigned i = from >> 2; i < to >> 2; i++) {
         p->entry[i] = entry;
         if (p->start)
             p->start[i] = start;
@@ -404,25 +479,25 @@ void mt_shadow_fill_rows(struct mt_shadow *s, const struct mt_comb *rows)
 
 size_t mt_shadow_stretches(struct mt_shadow *s, uint64_t address, unsigned length, struct mt_stretch *runs)
 {
-    const struct mt_page *p = mt_shadow_find(s, address >> MT_PAGE_BITS);
+    struct mt_page *p = mt_shadow_find(s, address >> MT_PAGE_BITS);
     unsigned from = address & (MT_PAGE_BYTES - 1);
     if (!p || p->mask == 0) {
         runs[0] = (struct mt_stretch){p ? p->uniform & ~MT_ENTRY_READ : 0, length, p ? p->uniform_start : 0};
         return 1;
     }
-    unsigned shift = p->mask == MT_PAGE_WORDS - 1 ? 2 : 0;
     size_t n = 0;
-    for (unsigned i = from; i < from + length;) {
-        unsigned step = shift ? 4 - (i & 3) : 1;
+    for (unsigned i = from, step; i < from + length; i += step) {
+        const struct mt_page_part part = mt_page_part_at(p, i);
+        const unsigned at = (i - part.first) >> part.shift;
+        step = part.first + ((at + 1) << part.shift) - i;
         if (step > from + length - i)
             step = from + length - i;
-        uint32_t entry = p->entry[i >> shift] & ~MT_ENTRY_READ;
-        uint64_t start = p->start ? p->start[i >> shift] : 0;
+        uint32_t entry = part.entry[at] & ~MT_ENTRY_READ;
+        uint64_t start = s->starts ? part.start[at] : 0;
         if (n > 0 && runs[n - 1].entry == entry && runs[n - 1].start == start)
             runs[n - 1].length += step;
         else
             runs[n++] = (struct mt_stretch){entry, step, start};
-        i += step;
     }
     return n;
 }
@@ -619,11 +694,20 @@ static int readers_entries(struct mt_readers *r, uint32_t src, uint32_t dst, uin
 static int readers_page(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t number, unsigned from,
                         unsigned to)
 {
-    struct mt_page *p = mt_shadow_make(r->state, number);
-    if (!p || (((from | to) & 3) && mt_page_to_bytes(r->state, p) != 0))
+    const int parts = ((from | to) & 3) != 0; /* of words */
+    struct mt_page *p = parts ? page_any(r->state, number) : mt_shadow_make(r->state, number);
+    if (!p || (parts && mt_page_to_bytes(r->state, p) != 0))
         return -1;
-    unsigned shift = p->mask == MT_PAGE_BYTES - 1 ? 0 : 2;
-    return readers_entries(r, src, dst, p->entry + (from >> shift), p->entry + (to >> shift), 1u << shift);
+    if (p->mask == MT_PAGE_WORDS - 1)
+        return readers_entries(r, src, dst, p->entry + (from >> 2), p->entry + (to >> 2), 4);
+    for (unsigned end; from < to; from = end) {
+        const unsigned k = from >> MT_PIECE_BITS, first = k << MT_PIECE_BITS;
+        end = first + MT_PIECE_BYTES < to ? first + MT_PIECE_BYTES : to;
+        uint32_t *entry = mt_page_piece(r->state, p, k);
+        if (!entry || readers_entries(r, src, dst, entry + (from - first), entry + (end - first), 1) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 void mt_readers_read(struct mt_readers *r, uint32_t src, uint32_t dst, uint64_t address, uint64_t size)

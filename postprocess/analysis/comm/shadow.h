@@ -3,7 +3,8 @@
  * A page covers 4096 bytes of the program's memory in one of three forms, distinguished by `mask`:
  *   0     uniform: one entry for all bytes (host copies and fills of whole pages)
  *   1023  words: one entry per aligned 4 bytes, all written by the same access
- *   4095  bytes: one entry per byte; a narrower access converts a page to this form permanently
+ *   4095  bytes: an access of part of a word converts a page to this form permanently. Pieces of 128 bytes
+ *         that differ from `uniform` have one entry per byte
  * Pages exist where something was written. A write to many pages is stored as a span (spans.h), or as a comb
  * of rows, until one of its pages is needed: memory and time depend on the number of writes, not on their
  * sizes. If a page exists, it takes precedence over spans and combs.
@@ -82,9 +83,23 @@ enum { MT_SHADOW_FAR = 64 << MT_PAGE_BITS };
 
 enum { MT_SHADOW_TALL = 4096 }; /* maximum number of rows that are not stored as a comb */
 
+enum {
+    MT_PIECE_BITS = 7,
+    MT_PIECE_BYTES = 1 << MT_PIECE_BITS,
+    MT_PAGE_PIECES = MT_PAGE_BYTES / MT_PIECE_BYTES
+};
+
+struct mt_page_bytes {
+    uint32_t *piece[MT_PAGE_PIECES]; /* [MT_PIECE_BYTES] entries, with starts followed by as many of these;
+                                      * NULL: all are `uniform` */
+};
+
 struct mt_page {
-    uint32_t *entry; /* [mask + 1]; points to `uniform` in a uniform page */
-    uint64_t *start; /* [mask + 1]; NULL without starts; not used in a uniform page, which has: */
+    union {
+        uint32_t *entry;             /* [mask + 1]; points to `uniform` in a uniform page */
+        struct mt_page_bytes *bytes; /* of a page in byte form */
+    };
+    uint64_t *start; /* [mask + 1]; NULL without starts; not used in other forms than words */
     uint64_t uniform_start;
     uint32_t mask;
     uint32_t uniform;
@@ -100,7 +115,8 @@ struct mt_comb {
 struct mt_arena {
     char *chunk;       /* chunks are linked by their first words */
     size_t used, size; /* bytes used and total bytes of the current chunk */
-    void *free_words;  /* free word arrays, linked by their first words */
+    void *free_words,
+        *free_starts; /* free arrays of words, and of their starts, linked by their first words */
 };
 
 struct mt_shadow {
@@ -137,6 +153,40 @@ struct mt_page *mt_shadow_make_slow(struct mt_shadow *s, uint64_t number);
 int mt_page_to_words(struct mt_shadow *s, struct mt_page *p);
 
 int mt_page_to_bytes(struct mt_shadow *s, struct mt_page *p);
+
+/* Returns the entries of a piece of a page in byte form, created if necessary; NULL without memory. */
+uint32_t *mt_page_piece(struct mt_shadow *s, struct mt_page *p, unsigned piece);
+
+/* Part of a page, of any form, whose entries lie side by side: that of byte b is entry[(b - first) >> shift].
+ */
+struct mt_page_part {
+    uint32_t *entry;
+    const uint64_t *start; /* indexed alike; only with starts */
+    unsigned first, end;   /* bytes of the part: [first, end) */
+    unsigned shift;        /* MT_PAGE_BITS: uniform page; MT_PIECE_BITS: uniform piece in byte form */
+};
+
+static inline struct mt_page_part mt_page_part_at(struct mt_page *p, unsigned byte)
+{
+    if (p->mask == MT_PAGE_WORDS - 1)
+        return (struct mt_page_part){p->entry, p->start, 0, MT_PAGE_BYTES, 2};
+    if (p->mask == 0)
+        return (struct mt_page_part){&p->uniform, &p->uniform_start, 0, MT_PAGE_BYTES, MT_PAGE_BITS};
+    const unsigned k = byte >> MT_PIECE_BITS, first = k << MT_PIECE_BITS;
+    uint32_t *piece = p->bytes->piece[k];
+    if (!piece)
+        return (struct mt_page_part){&p->uniform, &p->uniform_start, first, first + MT_PIECE_BYTES,
+                                     MT_PIECE_BITS};
+    return (struct mt_page_part){piece, (const uint64_t *)(piece + MT_PIECE_BYTES), first,
+                                 first + MT_PIECE_BYTES, 0};
+}
+
+/* Returns the entry of a byte. */
+static inline uint32_t mt_page_entry(struct mt_page *p, unsigned byte)
+{
+    const struct mt_page_part part = mt_page_part_at(p, byte);
+    return part.entry[(byte - part.first) >> part.shift];
+}
 
 /* Returns the page with this number (address >> 12), or NULL if nothing was written there. */
 static inline struct mt_page *mt_shadow_find(struct mt_shadow *s, uint64_t number)
