@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 22u
+#define MT_IMAGE_VERSION 23u
 /* Oldest image version for a GPU: in older ones the program's own kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
 
@@ -204,6 +204,8 @@ struct mt_cpu_tls {
     uint32_t in_cluster;           /* 1 if the launch or the kernel requests clusters */
     uint32_t warp_first, warp_end; /* range of threads for code of whole warps, set at its call */
     uint32_t compact;              /* 1: records include shared and local memory and barriers */
+    uint32_t
+        site_base;  /* added to the sites of records, unless the image does so (mt_image_head.site_base) */
     uint32_t place; /* note of the last barrier, warp function, malloc or printf, from 1 (with records of
                      * shared memory); 0: not known */
 };
@@ -240,6 +242,9 @@ struct mt_run_room {
 };
 struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                    uint32_t meta, uint32_t site);
+/* Makes room for the entry of a region (region.h), of `units` runs, and returns it: the new `run`. NULL under
+ * MEMTRACE_CHECK=1. */
+struct mt_access_run *mt_cpu_region_room(uint32_t units);
 /* Checks loads of constant memory by these lanes, of which no trace has records. Returns lanes that must not
  * load. */
 uint32_t mt_cpu_check_constant(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site);

@@ -32,6 +32,17 @@ struct mt_device_own {
     uint64_t who, address;
 };
 
+struct mt_device_region {
+    uint32_t n, bases, warps;
+    uint64_t laps;
+    struct {
+        uint32_t meta, site, rows, first; /* first: index of its first base */
+        int64_t stride;
+    } access[MT_MTC_REGION_ACCESSES];
+    uint64_t base[2 * MT_MTC_REGION_ACCESSES], difference[2 * MT_MTC_REGION_ACCESSES],
+        apart[2 * MT_MTC_REGION_ACCESSES], step[MT_MTC_REGION_ACCESSES];
+};
+
 /* ---- columns ---- */
 
 static int device_decode_damaged(struct mt_device_decoder *d, const char *why)
@@ -111,11 +122,15 @@ int mt_device_decode_start(struct mt_device_decoder *d, const void *payload, siz
     d->nslots = 1;
     d->slot[0].next = d->slot[0].second = NONE;
     d->before = NONE;
+    d->nregions = d->newest = d->block_smid = d->block_warp = 0;
+    d->block_cta = d->left = d->repeats = 0;
+    d->block = MT_MTC_MAX_REGIONS;
     return 0;
 }
 
 void mt_device_decode_free(struct mt_device_decoder *d)
 {
+    free(d->region);
     free(d->context);
     free(d->slot);
     free(d->own);
@@ -417,6 +432,202 @@ static void device_decode_lanes(uint64_t *restrict lanes, uint64_t base, const u
         lanes[i] = base + delta[i];
 }
 
+/* ---- blocks ---- */
+
+static int device_decode_new_region(struct mt_device_decoder *d)
+{
+    uint64_t n, v, meta;
+    unsigned char rows;
+    if (d->nregions == MT_MTC_MAX_REGIONS)
+        return device_decode_damaged(d, "has too many regions");
+    if (mt_grow(&d->region, &d->region_room, (size_t)d->nregions + 1, sizeof *d->region) != 0)
+        return device_decode_damaged(d, NULL);
+    struct mt_device_region *g = &d->region[d->nregions];
+    memset(g, 0, sizeof *g);
+    g->warps = 1;
+    g->laps = 1;
+    if (device_decode_number(d, &d->shapes, &n) != 0)
+        return -1;
+    if (n < 1 || n > MT_MTC_REGION_ACCESSES)
+        return device_decode_damaged(d, "has a region of no accesses, or of too many");
+    for (g->n = 0; g->n < n; g->n++) {
+        if (number_signed(d, &d->shapes, &v) != 0 || device_decode_number(d, &d->shapes, &meta) != 0 ||
+            device_decode_bytes_of(d, &d->shapes, &rows, 1) != 0)
+            return -1;
+        d->newest += (uint32_t)v;
+        if (!device_decode_knows(d, meta >> 28) || !(meta & ((1u << 28) - 1)))
+            return device_decode_damaged(d, "has an access of no known type, or of 0 bytes");
+        if (rows != 1 && rows != 2)
+            return device_decode_damaged(d, "has a region with rows of no known length");
+        if (number_signed(d, &d->shapes, &v) != 0)
+            return -1;
+        g->access[g->n].meta = (uint32_t)meta;
+        g->access[g->n].site = d->newest;
+        g->access[g->n].rows = rows;
+        g->access[g->n].first = g->bases;
+        g->access[g->n].stride = (int64_t)v;
+        g->bases += rows;
+    }
+    d->nregions++;
+    return 0;
+}
+
+/* Returns the block's region, or NULL with d->why set. */
+static struct mt_device_region *device_decode_region(struct mt_device_decoder *d, unsigned token, int *same)
+{
+    uint64_t number = d->block;
+    *same = !(token & MT_BLOCK_OTHER);
+    if (!*same) {
+        if (device_decode_number(d, &d->contexts, &number) != 0 ||
+            (number == d->nregions && device_decode_new_region(d) != 0))
+            return NULL;
+    }
+    if (number >= d->nregions) {
+        device_decode_damaged(d, "names a region that was not there yet");
+        return NULL;
+    }
+    d->block = (uint32_t)number;
+    return &d->region[number];
+}
+
+/* Decodes who made the block's accesses. */
+static int device_decode_who(struct mt_device_decoder *d, struct mt_device_region *g, unsigned flags,
+                             int same)
+{
+    uint64_t v[3] = {0}, warp = 0, smid = 0, warps = g->warps, laps = g->laps, was = d->block_cta;
+    if ((flags & MT_BLOCK_CTA) == MT_BLOCK_CTA)
+        return device_decode_damaged(d, "has a block with flags that have no meaning");
+    for (unsigned i = 0; i < 3 && flags & 2; i++)
+        if (number_signed(d, &d->contexts, &v[i]) != 0)
+            return -1;
+    if ((flags & MT_BLOCK_WARP && number_signed(d, &d->contexts, &warp) != 0) ||
+        (flags & MT_BLOCK_SM && number_signed(d, &d->contexts, &smid) != 0) ||
+        (flags & MT_BLOCK_WARPS && device_decode_number(d, &d->contexts, &warps) != 0) ||
+        (flags & MT_BLOCK_LAPS && device_decode_number(d, &d->contexts, &laps) != 0))
+        return -1;
+    if (!warps || !laps || warps > MT_MTC_MAX_ACCESSES || laps > MT_MTC_MAX_ACCESSES ||
+        warps * laps > MT_MTC_MAX_ACCESSES / MT_MTC_MAX_LANES / g->n)
+        return device_decode_damaged(d, "has a block of no accesses, or of too many");
+    uint32_t x = (uint32_t)(was >> 32) + (uint32_t)v[0] + (flags & 1);
+    uint16_t y = (uint16_t)((was >> 16) + v[1]), z = (uint16_t)(was + v[2]);
+    d->block_warp = (flags & MT_BLOCK_CTA ? 0 : d->block_warp + (same ? g->warps : 0)) + (uint32_t)warp;
+    d->block_cta = (uint64_t)x << 32 | (uint32_t)y << 16 | z;
+    d->block_smid += (uint32_t)smid;
+    g->warps = (uint32_t)warps;
+    g->laps = laps;
+    return 0;
+}
+
+static int device_decode_numbers(struct mt_device_decoder *d, uint64_t *to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (number_signed(d, &d->shapes, &to[i]) != 0)
+            return -1;
+    return 0;
+}
+
+static void device_decode_begin(struct mt_device_decoder *d, const struct mt_device_region *g)
+{
+    d->at_warp = d->at_access = 0;
+    d->at_lap = 0;
+    d->left = g->warps * g->laps * g->n;
+}
+
+/* Goes on to the next block of those that do the same. */
+static void device_decode_repeat(struct mt_device_decoder *d)
+{
+    struct mt_device_region *g = &d->region[d->block];
+    uint32_t x = (uint32_t)(d->block_cta >> 32) + 1;
+    d->block_cta = (uint64_t)x << 32 | (uint32_t)d->block_cta;
+    d->block_smid = (d->block_smid + 1) % d->sms;
+    d->block_warp = 0;
+    for (uint32_t i = 0; i < g->bases; i++)
+        g->base[i] += g->difference[i];
+    d->repeats--;
+    device_decode_begin(d, g);
+}
+
+static int device_decode_repeats(struct mt_device_decoder *d)
+{
+    uint64_t repeats, sms;
+    if (device_decode_number(d, &d->contexts, &repeats) != 0 ||
+        device_decode_number(d, &d->contexts, &sms) != 0)
+        return -1;
+    if (d->block >= d->nregions)
+        return device_decode_damaged(d, "names a region that was not there yet");
+    const struct mt_device_region *g = &d->region[d->block];
+    if (!repeats || repeats > MT_MTC_MAX_ACCESSES / MT_MTC_MAX_LANES / (g->warps * g->laps * g->n) || !sms ||
+        sms > UINT32_MAX)
+        return device_decode_damaged(d, "has blocks of no accesses, or of too many");
+    d->repeats = repeats;
+    d->sms = (uint32_t)sms;
+    device_decode_repeat(d);
+    return 0;
+}
+
+static int device_decode_block(struct mt_device_decoder *d, unsigned token)
+{
+    unsigned char flags;
+    uint64_t v = 0;
+    int same;
+    if (token == (MT_RUN_BLOCK | MT_BLOCK_REPEATS))
+        return device_decode_repeats(d);
+    if (token & ~(unsigned)(MT_RUN_BLOCK | MT_BLOCK_OTHER | MT_BLOCK_BASES))
+        return device_decode_damaged(d, "has a token that has no meaning");
+    struct mt_device_region *g = device_decode_region(d, token, &same);
+    if (!g || device_decode_bytes_of(d, &d->contexts, &flags, 1) != 0 ||
+        device_decode_who(d, g, flags, same) != 0 ||
+        (flags & MT_BLOCK_APART && device_decode_numbers(d, g->apart, g->bases) != 0) ||
+        (flags & MT_BLOCK_STEPS && device_decode_numbers(d, g->step, g->n) != 0))
+        return -1;
+    for (uint32_t i = 0; i < g->bases; i++) {
+        if (token & MT_BLOCK_BASES && number_signed(d, &d->bases, &v) != 0)
+            return -1;
+        g->difference[i] += v;
+        g->base[i] += g->difference[i];
+    }
+    device_decode_begin(d, g);
+    return 0;
+}
+
+/* Returns the next run of the block. */
+static void device_decode_block_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
+{
+    const struct mt_device_region *g = &d->region[d->block];
+    uint32_t i = d->at_access, b = g->access[i].first;
+    uint64_t far = d->at_lap * g->step[i], base = g->base[b] + d->at_warp * g->apart[b] + far,
+             stride = (uint64_t)g->access[i].stride;
+    *r = (struct mt_access_run){.base = base,
+                                .stride = (int64_t)stride,
+                                .cta = d->block_cta,
+                                .smid = d->block_smid,
+                                .meta = g->access[i].meta,
+                                .count = MT_MTC_MAX_LANES,
+                                .mask = UINT32_MAX,
+                                .warp = d->block_warp + d->at_warp,
+                                .site = g->access[i].site};
+    uint64_t second = g->access[i].rows == 2 ? g->base[b + 1] + d->at_warp * g->apart[b + 1] + far
+                                             : base + MT_MTC_MAX_LANES / 2 * stride;
+    if (second != base + MT_MTC_MAX_LANES / 2 * stride) {
+        for (uint32_t k = 0; k < MT_MTC_MAX_LANES / 2; k++) {
+            lanes[k] = base + k * stride;
+            lanes[MT_MTC_MAX_LANES / 2 + k] = second + k * stride;
+        }
+        r->addresses = lanes;
+    }
+    d->accesses += MT_MTC_MAX_LANES;
+    d->left--;
+    if (++d->at_access < g->n)
+        return;
+    d->at_access = 0;
+    if (++d->at_lap < g->laps)
+        return;
+    d->at_lap = 0;
+    d->at_warp++;
+    if (!d->left && d->repeats)
+        device_decode_repeat(d);
+}
+
 static int device_decode_run(struct mt_device_decoder *d, struct mt_access_run *r, uint64_t *lanes)
 {
     unsigned token = *d->tokens.at++, code = token >> 4 & 3;
@@ -473,8 +684,13 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
 {
     size_t n = 0;
     int rc = 0;
-    while (rc == 0 && n < capacity && d->tokens.at < d->tokens.end) {
-        rc = device_decode_run(d, &runs[n], lanes);
+    while (rc == 0 && n < capacity && mt_device_decode_more(d)) {
+        if (!d->left && d->features & MT_MTC_HAS_BLOCKS && (*d->tokens.at & MT_RUN_BLOCK) == MT_RUN_BLOCK)
+            rc = device_decode_block(d, *d->tokens.at++);
+        if (d->left)
+            device_decode_block_run(d, &runs[n], lanes);
+        else if (rc == 0)
+            rc = device_decode_run(d, &runs[n], lanes);
         if (rc == 0 && d->accesses > MT_MTC_MAX_ACCESSES)
             rc = device_decode_damaged(d, "has more accesses than any has");
         if (rc != 0)
@@ -490,8 +706,13 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
     return rc;
 }
 
+int mt_device_decode_more(const struct mt_device_decoder *d)
+{
+    return d->left || d->tokens.at < d->tokens.end;
+}
+
 int mt_device_decode_done(const struct mt_device_decoder *d)
 {
-    return d->tokens.at == d->tokens.end && d->contexts.at == d->contexts.end &&
-           d->shapes.at == d->shapes.end && d->bases.at == d->bases.end && d->lanes.at == d->lanes.end;
+    return !mt_device_decode_more(d) && d->contexts.at == d->contexts.end && d->shapes.at == d->shapes.end &&
+           d->bases.at == d->bases.end && d->lanes.at == d->lanes.end;
 }

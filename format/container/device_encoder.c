@@ -8,6 +8,7 @@
 #include "memtrace/device.h"
 #include "pages.h"
 #include "memtrace/hash.h"
+#include "region.h"
 #include "writer.h"
 
 #include <immintrin.h>
@@ -93,6 +94,13 @@ struct mt_mtc_device_encoder {
     struct mt_own *own;                        /* MT_MTC_OWN_PLACES entries, without the pending `visits` */
     struct mt_visit *visits;
     uint32_t nvisits;
+    struct mt_block_region *regions; /* BLOCK_REGIONS entries; NULL: none yet */
+    struct mt_block_region *region;  /* that of the last block, or NULL */
+    uint32_t nregions, newest;       /* regions of the chunk; last site of the newest one */
+    uint64_t block_cta;              /* of the last block */
+    uint32_t block_smid, block_warp;
+    uint32_t repeats, sms; /* blocks like it that have not been written; their SMs begin again at 0 after sms
+                            * (0: not known) */
     unsigned char *out;
     size_t out_room;
 };
@@ -124,6 +132,22 @@ static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e,
 }
 
 enum { MT_LAP = 8 }; /* maximum number of slots of a lap */
+
+enum {
+    BLOCK_REGIONS = 64, /* regions whose last blocks are known; a power of 2 */
+    BLOCK_HALVES = MT_REGION_WORDS_MAX / 4,
+    BLOCK_BASES = 2 * MT_REGION_ACCESSES,
+};
+
+/* A region (format/container/region.h) of the chunk, with its last block. */
+struct mt_block_region {
+    /* Words of an entry: which must differ from the warp before by `by` alone; which of all mean something.
+     */
+    mt_half_run fixed[BLOCK_HALVES], by[BLOCK_HALVES], real[BLOCK_HALVES];
+    const struct mt_region *of;
+    uint32_t site_base, epoch, number, warps;
+    uint64_t laps, base[BLOCK_BASES], difference[BLOCK_BASES], apart[BLOCK_BASES], step[MT_REGION_ACCESSES];
+};
 
 /* Words of a run as two halves: positions of the base and CTA words, and words of a half. */
 enum { MT_HALF_BASE = 0, MT_HALF_CTA = 3, MT_HALF_WORDS = 4 };
@@ -213,12 +237,18 @@ static int tables_begin(struct mt_mtc_device_encoder *e)
         memset(e->own, 0, MT_MTC_OWN_PLACES * sizeof *e->own);
         memset(e->context_index.cells, 0, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
         memset(e->slot_index.cells, 0, ((size_t)e->slot_index.mask + 1) * sizeof(uint64_t));
+        if (e->regions)
+            memset(e->regions, 0, BLOCK_REGIONS * sizeof *e->regions);
         e->epoch = 1;
     }
     e->context_index.used = e->slot_index.used = 0;
     e->ncontexts = e->nvisits = 0;
     e->nslots = 1;
     e->slots[0].next = e->slots[0].second = MT_NONE;
+    e->region = NULL;
+    e->nregions = e->newest = 0;
+    e->block_cta = 0;
+    e->block_smid = e->block_warp = e->repeats = e->sms = 0;
     return 0;
 }
 
@@ -228,6 +258,7 @@ static void tables_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e->slots, e->slot_room * sizeof *e->slots);
     mt_pages_free(e->own, MT_MTC_OWN_PLACES * sizeof *e->own);
     mt_pages_free(e->visits, MT_VISITS * sizeof *e->visits);
+    mt_pages_free(e->regions, BLOCK_REGIONS * sizeof *e->regions);
     if (e->context_index.cells)
         mt_pages_free(e->context_index.cells, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
     if (e->slot_index.cells)
@@ -496,15 +527,38 @@ static int device_laps_of_warp(struct mt_mtc_device_encoder *e, struct lap *l)
     return 1;
 }
 
+/* Writes a new context, added behind context b. */
+static unsigned char *put_context(unsigned char *out, const struct mt_context *r, const struct mt_context *b)
+{
+    unsigned char *flags = out++;
+    uint64_t dx = (r->cta >> 32) - (b->cta >> 32);
+    int beside = (uint32_t)dx == 1 && (uint32_t)r->cta == (uint32_t)b->cta;
+    uint32_t warp = b->warp == MT_RUN_NO_WARP ? b->warp : r->cta == b->cta ? b->warp + 1 : 0;
+    *flags = r->cta == b->cta ? 0 : beside ? 1 : 2;
+    if (*flags == 2) {
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(uint32_t)dx);
+        out = mt_leb_signed(out, (uint64_t)(int16_t)((r->cta >> 16) - (b->cta >> 16)));
+        out = mt_leb_signed(out, (uint64_t)(int16_t)(r->cta - b->cta));
+    }
+    if (r->warp != warp) {
+        *flags |= 4;
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->warp - warp));
+    }
+    if (r->smid != b->smid) {
+        *flags |= 8;
+        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->smid - b->smid));
+    }
+    return out;
+}
+
 /* Adds the lap of a new warp to the columns and tables. */
 static inline void device_laps_add(struct mt_device_work *w, const struct lap *l,
-                                   const struct mt_access_run *r, uint32_t beside)
+                                   const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t c = e->ncontexts++;
     struct mt_visit *v = e->visits + e->nvisits;
     unsigned char *tokens = w->tokens;
-    *w->contexts++ = (unsigned char)beside;
     e->contexts[c - 1].successor = c;
     e->contexts[c] = (struct mt_context){.cta = r->cta,
                                          .warp = r->warp,
@@ -512,6 +566,10 @@ static inline void device_laps_add(struct mt_device_work *w, const struct lap *l
                                          .successor = MT_NONE,
                                          .slot = l->number[l->n - 1],
                                          .address = r[l->n - 1].base};
+    if (r->smid == r[-1].smid)
+        *w->contexts++ = r->cta != r[-1].cta;
+    else
+        w->contexts = put_context(w->contexts, &e->contexts[c], &e->contexts[c - 1]);
     for (uint32_t i = 0; i < l->n; i++) {
         v[i] = (struct mt_visit){c, l->number[i], r[i].base};
         tokens[i] = 0;
@@ -535,20 +593,20 @@ static inline MT_WIDE size_t device_laps_warps(struct mt_device_work *w, const s
         by[i] = (mt_half_run){l->slot[i]->stride};
     for (; warps < most; warps++, r += l->n) {
         const mt_half_run *now = (const void *)r, *was = now - 2 * (size_t)l->n;
-        uint64_t cta = r->cta - r[-1].cta;
-        uint32_t warp = r->warp - r[-1].warp;
-        if (r[-1].warp == MT_RUN_NO_WARP ||
-            (cta ? cta != UINT64_C(1) << 32 || r->warp || !(r->cta >> 32) : warp != 1))
+        uint64_t cta = r->cta - r[-1].cta, who = r->smid | (uint64_t)r->warp << 32,
+                 before = r[-1].smid | (uint64_t)r[-1].warp << 32;
+        if (r[-1].warp == MT_RUN_NO_WARP || (cta ? cta != UINT64_C(1) << 32 || r->warp || !(r->cta >> 32)
+                                                 : who - before != UINT64_C(1) << 32))
             break;
         mt_half_run odd = {0}, rest = {0};
-        const mt_half_run of[2] = {{0, 0, 0, cta}, {(uint64_t)warp << 32}};
+        const mt_half_run of[2] = {{0, 0, 0, cta}, {who - before}};
         for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
             odd |= (now[0] - was[0]) ^ (by[i] | of[0]);
             rest |= (now[1] - was[1]) ^ of[1];
         }
         if (!mt_half_is_zero(odd | (rest & mt_half_real)))
             break;
-        device_laps_add(w, l, r, cta != 0);
+        device_laps_add(w, l, r);
     }
     return warps;
 }
@@ -629,30 +687,6 @@ enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 
 /* ---- contexts (warps) ---- */
 
-static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r,
-                                  const struct mt_context *b)
-{
-    unsigned char *flags = out++;
-    uint64_t dx = (r->cta >> 32) - (b->cta >> 32);
-    int beside = (uint32_t)dx == 1 && (uint32_t)r->cta == (uint32_t)b->cta;
-    uint32_t warp = b->warp == MT_RUN_NO_WARP ? b->warp : r->cta == b->cta ? b->warp + 1 : 0;
-    *flags = r->cta == b->cta ? 0 : beside ? 1 : 2;
-    if (*flags == 2) {
-        out = mt_leb_signed(out, (uint64_t)(int32_t)(uint32_t)dx);
-        out = mt_leb_signed(out, (uint64_t)(int16_t)((r->cta >> 16) - (b->cta >> 16)));
-        out = mt_leb_signed(out, (uint64_t)(int16_t)(r->cta - b->cta));
-    }
-    if (r->warp != warp) {
-        *flags |= 4;
-        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->warp - warp));
-    }
-    if (r->smid != b->smid) {
-        *flags |= 8;
-        out = mt_leb_signed(out, (uint64_t)(int32_t)(r->smid - b->smid));
-    }
-    return out;
-}
-
 static int is_context(const struct mt_context *c, const struct mt_access_run *r)
 {
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
@@ -730,7 +764,7 @@ static inline uint32_t device_encoder_context_of(struct mt_device_work *w, const
         w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - before);
     } else {
         w->token |= 3;
-        w->contexts = put_context(w->contexts, r, now ? &e->contexts[now - 1] : &none);
+        w->contexts = put_context(w->contexts, &e->contexts[now], now ? &e->contexts[now - 1] : &none);
         e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
         w->fresh = now;
     }
@@ -1349,6 +1383,253 @@ static const char *device_encode(struct mt_device_work *w, const struct mt_acces
     return why;
 }
 
+/* ---- blocks ---- A region's accesses by one warp or several that follow one another, as one token. Contexts
+ * and slots know nothing of them. */
+
+/* Number of runs whose room in each column is enough for a block of n accesses: 56 bytes of contexts; 5 + 16
+ * n of shapes for a new region and 30 n for distances; 20 n of bases. */
+#define BLOCK_ROOM(n) (2 * (uint64_t)(n) + 1)
+
+static void block_word(struct mt_block_region *g, uint32_t word, int fixed)
+{
+    g->real[word / 4][word % 4] = UINT64_MAX;
+    g->fixed[word / 4][word % 4] = fixed ? UINT64_MAX : 0;
+}
+
+/* Fills in what is known of a region before its first block. */
+static void block_learn(struct mt_block_region *g, const struct mt_region *of, uint32_t site_base)
+{
+    static const uint32_t words[] = {MT_REGION_OF, MT_REGION_CTA, MT_REGION_WARP, MT_REGION_BASE,
+                                     MT_REGION_ZERO};
+    uint32_t last = of->bases + (of->loop ? 1 + of->n : 0);
+    memset(g, 0, sizeof *g);
+    g->of = of;
+    g->site_base = site_base;
+    g->warps = 1;
+    g->laps = 1;
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+        block_word(g, words[i], 1);
+    for (uint32_t i = 0; i < last; i++)
+        block_word(g, mt_region_word(i), i >= of->bases);
+    g->by[MT_REGION_WARP / 4][MT_REGION_WARP % 4] = UINT64_C(1) << 32;
+}
+
+/* Describes a new region in the shapes column. */
+static void block_describe(struct mt_device_work *w, const struct mt_block_region *g)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    w->shapes = mt_leb(w->shapes, g->of->n);
+    for (uint32_t i = 0; i < g->of->n; i++) {
+        const struct mt_region_access *a = &g->of->access[i];
+        uint32_t site = a->site + g->site_base;
+        w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int32_t)(site - e->newest));
+        w->shapes = mt_leb(w->shapes, a->meta);
+        *w->shapes++ = (unsigned char)a->rows;
+        w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int64_t)a->stride);
+        e->newest = site;
+    }
+}
+
+enum { MT_BLOCK_NEW = 8 }; /* MT_BLOCK_OTHER, and the region is to be described */
+
+/* Returns the region of an entry; *token: 0, MT_BLOCK_OTHER or MT_BLOCK_NEW. NULL: no memory. */
+static struct mt_block_region *block_region(struct mt_device_work *w, const uint64_t *word, unsigned *token)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    const struct mt_region *of = mt_region_of(word);
+    uint32_t site_base = (uint32_t)(word[MT_REGION_BASE] >> 32);
+    struct mt_block_region *g = e->region;
+    if (g && g->of == of && g->site_base == site_base)
+        return g;
+    if (!e->regions && !(e->regions = mt_pages(BLOCK_REGIONS * sizeof *e->regions)))
+        return NULL;
+    g = &e->regions[mt_hash_number(word[MT_REGION_OF] + site_base) & (BLOCK_REGIONS - 1)];
+    *token = MT_BLOCK_OTHER;
+    if (g->of != of || g->site_base != site_base || g->epoch != e->epoch) {
+        e->region = e->region == g ? NULL : e->region; /* its place is taken */
+        block_learn(g, of, site_base);
+        g->epoch = e->epoch;
+        g->number = e->nregions++;
+        *token = MT_BLOCK_NEW;
+    }
+    return g;
+}
+
+/* Returns how many entries, at most `most` in `units`, are of warps that follow one another in a CTA, each as
+ * far from the one before. */
+static MT_WIDE size_t block_warps_wide(const struct mt_block_region *g, const uint64_t *word, size_t units,
+                                       size_t most)
+{
+    uint32_t halves = 2 * g->of->units;
+    const mt_half_run *was = (const void *)word, *now = was + halves,
+                      *end = was + 2 * units; /* of the last whole entry, or beyond */
+    mt_half_run by[BLOCK_HALVES], odd = {0};
+    size_t n = 1;
+    if (most < 2 || end - now < halves)
+        return 1;
+    for (uint32_t i = 0; i < halves; i++) {
+        by[i] = now[i] - was[i];
+        odd |= (by[i] ^ g->by[i]) & g->fixed[i];
+    }
+    while (mt_half_is_zero(odd)) {
+        was = now;
+        now += halves;
+        if (++n == most || end - now < halves)
+            break;
+        for (uint32_t i = 0; i < halves; i++)
+            odd |= ((now[i] - was[i]) ^ by[i]) & g->real[i];
+    }
+    return n;
+}
+
+static size_t block_warps(const struct mt_block_region *g, const uint64_t *word, size_t units, size_t most)
+{
+    return __builtin_cpu_supports("avx2") ? block_warps_wide(g, word, units, most) : 1;
+}
+
+/* Writes who made the block's accesses, and how often. Returns the flags. */
+static unsigned block_who(struct mt_device_work *w, struct mt_block_region *g, const uint64_t *word,
+                          uint32_t warps, uint64_t laps)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint64_t cta = word[MT_REGION_CTA], was = e->block_cta;
+    uint32_t smid = (uint32_t)word[MT_REGION_WARP], warp = (uint32_t)(word[MT_REGION_WARP] >> 32), due = 0;
+    uint64_t dx = (cta >> 32) - (was >> 32);
+    unsigned flags = cta == was ? 0 : (uint32_t)dx == 1 && (uint32_t)cta == (uint32_t)was ? 1 : 2;
+    if (!flags)
+        due = e->block_warp + (e->region == g ? g->warps : 0);
+    if (flags == 2) {
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)(int32_t)(uint32_t)dx);
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)(int16_t)((cta >> 16) - (was >> 16)));
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)(int16_t)(cta - was));
+    }
+    if (warp != due) {
+        flags |= MT_BLOCK_WARP;
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)(int32_t)(warp - due));
+    }
+    if (smid != e->block_smid) {
+        flags |= MT_BLOCK_SM;
+        w->contexts = mt_leb_signed(w->contexts, (uint64_t)(int32_t)(smid - e->block_smid));
+    }
+    if (warps != g->warps) {
+        flags |= MT_BLOCK_WARPS;
+        w->contexts = mt_leb(w->contexts, warps);
+    }
+    if (laps != g->laps) {
+        flags |= MT_BLOCK_LAPS;
+        w->contexts = mt_leb(w->contexts, laps);
+    }
+    e->block_cta = cta;
+    e->block_smid = smid;
+    e->block_warp = warp;
+    g->warps = warps;
+    g->laps = laps;
+    return flags;
+}
+
+/* Writes numbers that are not all as in the block before, and keeps them. */
+static void block_numbers(struct mt_device_work *w, uint64_t *was, const uint64_t *now, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        w->shapes = mt_leb_signed(w->shapes, now[i]);
+        was[i] = now[i];
+    }
+}
+
+/* Where a block's accesses are; and bits that are not 0 if that is not as expected. */
+struct block_place {
+    uint64_t base[BLOCK_BASES], apart[BLOCK_BASES], step[MT_REGION_ACCESSES], bases_odd, aparts_odd,
+        steps_odd;
+};
+
+static inline void block_place(struct block_place *p, const struct mt_block_region *g, const uint64_t *word,
+                               uint32_t warps, uint64_t from, uint64_t laps)
+{
+    const struct mt_region *of = g->of;
+    const uint64_t *next = word + (size_t)of->units * MT_REGION_WORDS;
+    p->bases_odd = p->aparts_odd = p->steps_odd = 0;
+    for (uint32_t i = 0; i < of->bases; i++) {
+        p->base[i] = word[mt_region_word(i)];
+        p->apart[i] = warps > 1 ? next[mt_region_word(i)] - p->base[i] : g->apart[i];
+        p->aparts_odd |= p->apart[i] ^ g->apart[i];
+    }
+    for (uint32_t i = 0; of->loop && i < of->n; i++) {
+        uint64_t step = mt_region_step(of, word, i);
+        p->step[i] = laps > 1 ? step : g->step[i];
+        p->steps_odd |= p->step[i] ^ g->step[i];
+        for (uint32_t k = 0; from && k < of->access[i].rows; k++)
+            p->base[of->access[i].first + k] += from * step;
+    }
+    for (uint32_t i = 0; i < of->bases; i++)
+        p->bases_odd |= p->base[i] ^ (g->base[i] + g->difference[i]);
+}
+
+static void block_at(struct mt_block_region *g, const uint64_t *base)
+{
+    for (uint32_t i = 0; i < g->of->bases; i++) {
+        g->difference[i] = base[i] - g->base[i];
+        g->base[i] = base[i];
+    }
+}
+
+/* Writes the blocks that repeated the one before. */
+static void block_settle(struct mt_device_work *w)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    if (!e->repeats)
+        return;
+    *w->tokens++ = MT_RUN_BLOCK | MT_BLOCK_REPEATS;
+    w->contexts = mt_leb(w->contexts, e->repeats);
+    w->contexts = mt_leb(w->contexts, e->sms);
+    e->repeats = 0;
+}
+
+/* Takes a block that does the same as the one before, in the next CTA on the next SM, as far from it as that
+ * from its own. Returns 1 if it is one. */
+static int block_repeats(struct mt_mtc_device_encoder *e, struct mt_block_region *g, const uint64_t *word,
+                         uint64_t warps, uint64_t laps, const struct block_place *p)
+{
+    uint64_t cta = word[MT_REGION_CTA], who = word[MT_REGION_WARP];
+    uint32_t smid = (uint32_t)who, was = e->block_smid;
+    if (cta - e->block_cta != UINT64_C(1) << 32 || !(cta >> 32) || who >> 32 || warps != g->warps ||
+        laps != g->laps || p->bases_odd | p->aparts_odd | p->steps_odd)
+        return 0;
+    uint32_t sms = smid ? e->sms : was + 1; /* 0: not known */
+    if ((smid && smid != was + 1) || smid >= sms || (e->repeats && sms != e->sms))
+        return 0;
+    e->sms = sms;
+    e->repeats++;
+    e->block_cta = cta;
+    e->block_smid = smid;
+    e->block_warp = 0;
+    block_at(g, p->base);
+    return 1;
+}
+
+/* Writes a block. */
+static void block_put(struct mt_device_work *w, const uint64_t *word, uint32_t warps, uint64_t laps,
+                      unsigned token, struct mt_block_region *g, const struct block_place *p)
+{
+    block_settle(w);
+    if (token)
+        w->contexts = mt_leb(w->contexts, g->number);
+    if (token == MT_BLOCK_NEW)
+        block_describe(w, g);
+    unsigned char *flags = w->contexts++;
+    *flags = (unsigned char)(block_who(w, g, word, warps, laps) | (p->aparts_odd ? MT_BLOCK_APART : 0) |
+                             (p->steps_odd ? MT_BLOCK_STEPS : 0));
+    if (p->aparts_odd)
+        block_numbers(w, g->apart, p->apart, g->of->bases);
+    if (p->steps_odd)
+        block_numbers(w, g->step, p->step, g->of->n);
+    for (uint32_t i = 0; p->bases_odd && i < g->of->bases; i++)
+        w->bases = mt_leb_signed(w->bases, p->base[i] - g->base[i] - g->difference[i]);
+    block_at(g, p->base);
+    *w->tokens++ =
+        (unsigned char)(MT_RUN_BLOCK | (token ? MT_BLOCK_OTHER : 0) | (p->bases_odd ? MT_BLOCK_BASES : 0));
+    w->e->region = g;
+}
+
 /* Chunks of device runs: checks runs, makes room for the columns, and joins the columns to a payload. */
 
 enum {                     /* maximum bytes that one run adds to a column */
@@ -1357,6 +1638,10 @@ enum {                     /* maximum bytes that one run adds to a column */
        BASE_BYTES = 10,
        LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 bytes written beyond the end */
 };
+
+_Static_assert(3 * CONTEXT_BYTES >= 56 && 3 * SHAPE_BYTES >= 5 + 46 && 2 * SHAPE_BYTES >= 46 &&
+                   2 * BASE_BYTES >= 20,
+               "room for a block");
 
 struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void)
 {
@@ -1445,6 +1730,7 @@ static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struc
                                     size_t count, uint64_t pieces, uint64_t accesses)
 {
     struct mt_device_work w = e->at; /* local copy, so that it can stay in registers */
+    block_settle(&w);
     const char *why = device_encode(&w, runs, count);
     if (why)
         return why;
@@ -1454,19 +1740,96 @@ static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struc
     return NULL;
 }
 
-int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
-                      const char **why)
+/* Adds the runs before the first region, all or none. */
+static int device_chunk_runs(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                             struct mt_mtc_place *at, const char **why)
 {
-    uint64_t pieces = count, gathers,
-             accesses = device_chunk_accesses(runs, count); /* 0: unknown, and measured below */
-    *why = accesses ? NULL : device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
-    if (*why)
-        return -1;
-    if (e->pieces + pieces > e->room || e->pieces + pieces > MT_MTC_MAX_RUNS ||
+    size_t n = 1;
+    while (n < count && runs[n].count)
+        n++;
+    uint64_t pieces = n, gathers,
+             accesses = device_chunk_accesses(runs, n); /* 0: unknown, and measured below */
+    *why = accesses ? NULL : device_chunk_measure(runs, n, &pieces, &gathers, &accesses);
+    if (*why || e->pieces + pieces > e->room || e->pieces + pieces > MT_MTC_MAX_RUNS ||
         e->accesses + accesses > MT_MTC_MAX_ACCESSES)
         return 0;
-    *why = device_chunk_add(e, runs, count, pieces, accesses);
-    return *why ? -1 : 1;
+    *why = device_chunk_add(e, runs, n, pieces, accesses);
+    at->run += n;
+    at->accesses += accesses;
+    return 1;
+}
+
+/* Returns the number of laps, or of warps that do `laps` of them, that there is room for. */
+static uint64_t device_chunk_laps(const struct mt_mtc_device_encoder *e, const struct mt_region *of,
+                                  uint64_t laps, uint64_t most)
+{
+    uint64_t left = MT_MTC_MAX_ACCESSES - e->accesses, each = of->n * (uint64_t)MT_MTC_MAX_LANES;
+    if (laps < 1 << 12 && most <= left >> 22) /* no division: at most 2^10 accesses a lap */
+        return most;
+    left /= each;
+    return laps > left ? 0 : most < left / laps ? most : left / laps;
+}
+
+/* Adds the regions before the first run, as blocks, as far as they fit. */
+static int device_chunk_regions(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs,
+                                size_t count, struct mt_mtc_place *at, const char **why)
+{
+    struct mt_device_work w = e->at;
+    uint64_t before = at->accesses;
+    size_t units = 0, warps;
+    for (; units < count && !runs[units].count;
+         units += at->lap ? 0 : warps * mt_region_units(&runs[units])) {
+        const uint64_t *word = mt_region_entry_of(&runs[units]);
+        const struct mt_region *of = mt_region_of(word);
+        uint64_t all = mt_region_laps(of, word), laps = all - at->lap, room = BLOCK_ROOM(of->n);
+        unsigned token = 0;
+        if (e->pieces + room > e->room || e->nregions == MT_MTC_MAX_REGIONS)
+            break;
+        warps = device_chunk_laps(e, of, laps, count - units);
+        if (!warps || at->lap) {
+            laps = device_chunk_laps(e, of, 1, laps);
+            warps = 1;
+        }
+        if (!laps)
+            break;
+        struct mt_block_region *g = block_region(&w, word, &token);
+        if (!g) {
+            *why = device_no_memory;
+            break;
+        }
+        if (laps == all)
+            warps = block_warps(g, word, count - units, warps);
+        struct block_place p;
+        block_place(&p, g, word, (uint32_t)warps, at->lap, laps);
+        if (!token && block_repeats(e, g, word, warps, laps, &p)) {
+            e->pieces += e->repeats == 1;
+        } else {
+            block_put(&w, word, (uint32_t)warps, laps, token, g, &p);
+            e->pieces += room;
+        }
+        uint64_t accesses = warps * laps * of->n * MT_MTC_MAX_LANES;
+        e->accesses += accesses;
+        at->accesses += accesses;
+        at->lap = at->lap + laps < all ? at->lap + laps : 0;
+        if (at->lap)
+            break;
+    }
+    e->at = w;
+    at->run += units;
+    return at->accesses != before;
+}
+
+int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                      struct mt_mtc_place *at, const char **why)
+{
+    int any = 0, some = 1;
+    *why = NULL;
+    while (some && !*why && at->run < count) {
+        const struct mt_access_run *r = &runs[at->run];
+        some = (r->count ? device_chunk_runs : device_chunk_regions)(e, r, count - at->run, at, why);
+        any |= some;
+    }
+    return any;
 }
 
 /* Moves the column from `from` to `end` down to `to`. Returns its bytes. */
@@ -1480,8 +1843,10 @@ static uint32_t device_chunk_close(unsigned char **to, const unsigned char *from
 
 size_t mt_mtc_device_end(struct mt_mtc_device_encoder *e, uint64_t *accesses, const void **payload)
 {
-    const struct mt_device_work *at = &e->begin, *w = &e->at;
-    struct mt_mtc_columns columns = {.runs = (uint32_t)e->pieces};
+    struct mt_device_work *w = &e->at;
+    const struct mt_device_work *at = &e->begin;
+    block_settle(w);
+    struct mt_mtc_columns columns = {.runs = (uint32_t)(w->tokens - at->tokens)};
     unsigned char *to = w->tokens;
     columns.contexts = device_chunk_close(&to, at->contexts, w->contexts);
     columns.shapes = device_chunk_close(&to, at->shapes, w->shapes);

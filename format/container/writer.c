@@ -29,8 +29,8 @@
 enum { HEAD = sizeof(struct mt_mtc_chunk), ALIGN = 8, BEFORE = 64 };
 enum {
     FAST = 3,
-    PROBE = 1 << 14,
-    PROBED = 16 * PROBE
+    PROBE = 1 << 12,
+    PROBED = 12 * PROBE
 }; /* levels up to FAST probe payloads of at least
     * PROBED bytes */
 
@@ -83,14 +83,14 @@ int mt_packer_reserve(struct mt_packer *p, size_t payload)
 }
 
 #ifndef MT_CONTAINER_STORED
-/* Returns 1 if samples of a large payload do not compress. Payloads of random gathers have no pattern, and
- * trying to compress them would dominate the time. The payload is noise if no sample shrinks by a thirtieth;
- * the first sample lies beyond other columns. */
+/* Returns 1 if samples of a large payload hardly compress. Addresses of gathers have no pattern, and
+ * compressing them takes longer than anything else for them. The payload is noise if no sample shrinks by a
+ * quarter; the first one lies beyond other columns. */
 static int pack_noise(struct mt_packer *p, const unsigned char *plain, size_t bytes)
 {
-    for (size_t i = 1; i <= 16; i += 5) {
-        size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain + bytes / 20 * i, PROBE, 1);
-        if (ZSTD_isError(n) || n < PROBE - PROBE / 30)
+    for (size_t i = 2; i <= 8; i += 3) {
+        size_t n = ZSTD_compressCCtx(p->context, p->buffer + HEAD, bytes, plain + bytes / 10 * i, PROBE, 1);
+        if (ZSTD_isError(n) || n < PROBE - PROBE / 4)
             return 0;
     }
     return 1;
@@ -225,9 +225,10 @@ struct mt_mtc_writer *mt_mtc_writer_open(const struct mt_mtc_file *file, uint64_
 {
     struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
                                .version = MT_MTC_VERSION,
-                               .minor = features & MT_MTC_HAS_FENCES   ? MT_MTC_MINOR
-                                        : features & MT_MTC_HAS_COPIES ? MT_MTC_MINOR - 1
-                                        : features & MT_MTC_HAS_SPACES ? MT_MTC_MINOR - 2
+                               .minor = features & MT_MTC_HAS_BLOCKS   ? MT_MTC_MINOR
+                                        : features & MT_MTC_HAS_FENCES ? MT_MTC_MINOR - 1
+                                        : features & MT_MTC_HAS_COPIES ? MT_MTC_MINOR - 2
+                                        : features & MT_MTC_HAS_SPACES ? MT_MTC_MINOR - 3
                                                                        : MT_MTC_MINOR - 3,
                                .features = features,
                                .start_ns = writer_now(CLOCK_MONOTONIC),

@@ -109,11 +109,18 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
 size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                             uint64_t *accesses, const void **payload, const char **why);
 /* Incremental variant, so that runs need not stay in memory until the chunk is full. begin makes room for
- * `runs` runs; it returns NULL, or the reason for failure. add returns 1, 0 if these runs do not fit (end the
- * chunk, begin another one), or -1 with *why set (the chunk is then unusable). end returns the payload. */
+ * `runs` runs; it returns NULL, or the reason for failure. add takes runs, and entries of regions
+ * (format/container/region.h), from *at on, which it moves on. If at->run is then below `count`, the others
+ * do not fit: end the chunk and begin another one. It returns 1 if it took any, else 0; *why is set on
+ * failure, and the chunk is then unusable, or NULL. end returns the payload. */
 const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs);
+struct mt_mtc_place {
+    size_t run;        /* first run or region that has not been added, */
+    uint64_t lap;      /* and for a loop the number of its laps that have been */
+    uint64_t accesses; /* number of those that have been */
+};
 int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
-                      const char **why);
+                      struct mt_mtc_place *at, const char **why);
 size_t mt_mtc_device_end(struct mt_mtc_device_encoder *e, uint64_t *accesses, const void **payload);
 
 /* ---- Compression and checksums of chunks; with MT_CONTAINER_STORED there is no zstd ---- */

@@ -7,8 +7,7 @@
 
 #define MT_MTC_VERSION 1
 #define MT_MTC_MINOR                                                                                         \
-    4 /* 1: device chunks, flags in the index; 2: ..._SPACES; 3: ..._COPIES; 4: ..._FENCES                   \
-       */
+    5 /* 1: device chunks, flags in the index; 2: ..._SPACES; 3: ..._COPIES; 4: ..._FENCES; 5: ..._BLOCKS */
 #define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull      /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
 #define MT_MTC_CHUNK_MAGIC 0x4b43544du          /* "MTCK" */
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
@@ -24,6 +23,9 @@
 /* Maximum numbers of runs and of accesses in a device chunk. */
 #define MT_MTC_MAX_RUNS ((uint64_t)1 << 20)
 #define MT_MTC_MAX_ACCESSES ((uint64_t)1 << 30)
+/* Maximum numbers of regions of a device chunk, and of accesses of a region. */
+#define MT_MTC_MAX_REGIONS 4096u
+#define MT_MTC_REGION_ACCESSES 32u
 
 /* Bits of mt_mtc_head.features. Bits 0..31: a reader that does not know a bit cannot read the file. */
 #define MT_MTC_HAS_HOST 1u    /* the file has host chunks */
@@ -32,6 +34,7 @@
 #define MT_MTC_HAS_SPACES 8u  /* device chunks have accesses to memory other than global */
 #define MT_MTC_HAS_COPIES 16u /* asynchronous copies have records of type MT_SYNC_COPY */
 #define MT_MTC_HAS_FENCES 32u /* fences have records: MT_BARRIER_FENCE */
+#define MT_MTC_HAS_BLOCKS 64u /* device chunks have blocks: MT_RUN_BLOCK */
 
 #define MT_MTC_FIELD(type, name, offset) type name;
 struct mt_mtc_head {
@@ -83,7 +86,7 @@ enum mt_mtc_device_flags {
 
 /* Head of the payload of a device chunk; the columns follow in the order of these fields. */
 struct mt_mtc_columns {
-    uint32_t runs;     /* number of runs; the token column has one byte for each */
+    uint32_t runs;     /* number of runs and blocks; the token column has one byte for each */
     uint32_t contexts; /* bytes of the column with numbers of contexts and slots, and new contexts */
     uint32_t shapes;   /* bytes of the column with new slots, masks, strides */
     uint32_t bases;    /* bytes of the column with addresses */
@@ -97,6 +100,23 @@ enum mt_mtc_run_token {
     MT_RUN_BASE = 0x30,    /* 0 slot's stride, 1 context's last + offset, 2 own stride, 3 difference;
                             * gathers: 0 same anchor, 1 new one */
     MT_RUN_SHAPE = 0xc0,   /* 0 the slot's, 1 its other one, 2 new and regular, 3 gather */
+};
+/* A token of a block, with the first two of these bits or the third alone; the fourth is 0. */
+enum mt_mtc_block_token {
+    MT_RUN_BLOCK = 0xe0,
+    MT_BLOCK_OTHER = 1,   /* of another region than the block before */
+    MT_BLOCK_BASES = 2,   /* differences from the expected bases follow */
+    MT_BLOCK_REPEATS = 4, /* further blocks, each in the next CTA */
+};
+/* Flags of a block; bits 0 and 1 as of a new context. */
+enum mt_mtc_block_flags {
+    MT_BLOCK_CTA = 3,
+    MT_BLOCK_WARP = 4,
+    MT_BLOCK_SM = 8,
+    MT_BLOCK_WARPS = 16,  /* number of warps, */
+    MT_BLOCK_LAPS = 32,   /* number of laps, */
+    MT_BLOCK_APART = 64,  /* distances between warps, */
+    MT_BLOCK_STEPS = 128, /* and between laps follow */
 };
 /* Size of the table of addresses of slot s in context c, and the place of one in it. */
 #define MT_MTC_OWN_PLACES 16384u

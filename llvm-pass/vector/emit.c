@@ -284,6 +284,7 @@ static void emit_ways(struct vec *v, LLVMValueRef end)
         LLVMBuildCondBr(v->b, vec_uniform(v, condition), way[0], way[1]);
         for (unsigned i = 0; i < 2; i++) {
             LLVMPositionBuilderAtEnd(v->b, way[i]);
+            vec_region_way(v, b->succ[i]);
             emit_go(v, b->succ[i], in[i], n[i]);
         }
     } else {
@@ -365,10 +366,12 @@ static void emit_body(struct vec *v, int full)
     LLVMValueRef i = LLVMGetFirstInstruction(b->from), end = LLVMGetBasicBlockTerminator(b->from);
     for (; LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i))
         vec_load_phi(v, vec_find(v, i), b->joins);
+    vec_region_block(v);
     for (; i != end; i = LLVMGetNextInstruction(i)) {
         v->inst = i;
         emit_instruction(v, i);
     }
+    vec_region_lap(v);
     vec_emit_return(v, end);
     if (b->nsucc)
         emit_ways(v, end);

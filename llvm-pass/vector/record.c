@@ -251,6 +251,16 @@ static LLVMValueRef record_each(struct vec *v, LLVMValueRef call)
     return record_call(v, "__mt_warp_each", args, 6);
 }
 
+LLVMValueRef vec_record_one(struct vec *v, LLVMValueRef call, const struct vec_rep *at)
+{
+    int generic = !strcmp(vec_callee(call), "mt.record.generic");
+    if (at->kind == VEC_UNIFORM)
+        return record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""), 0);
+    if (at->kind == VEC_ROWS)
+        return record_rows(v, call, generic, at);
+    return record_lanes(v, call, generic, at);
+}
+
 int vec_emit_record(struct vec *v, LLVMValueRef call)
 {
     const char *name = vec_callee(call);
@@ -261,17 +271,13 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     }
     if (!mt_starts(name, "mt.record."))
         return 0;
-    int each = mt_starts(name, "mt.record.each"), generic = !strcmp(name, "mt.record.generic");
+    int each = mt_starts(name, "mt.record.each");
     struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, each));
     v->recorder = !each && at.kind == VEC_LANES ? call : NULL;
     if (each)
         v->bad = record_each(v, call);
-    else if (at.kind == VEC_UNIFORM)
-        v->bad = record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
-    else if (at.kind == VEC_ROWS)
-        v->bad = record_rows(v, call, generic, &at);
-    else
-        v->bad = record_lanes(v, call, generic, &at);
+    else if (!vec_region_record(v, call, &at))
+        v->bad = vec_record_one(v, call, &at);
     LLVMValueRef p = LLVMGetOperand(call, each), local = each ? LLVMGetOperand(call, 5) : NULL;
     int any = !each || LLVMConstIntGetZExtValue(LLVMGetOperand(call, 0)) == MT_RECORD_ANY;
     if (local && !LLVMIsPoison(local))

@@ -79,6 +79,18 @@ struct vec_branch {
     unsigned char *reach[2];
 };
 
+/* Accesses of the current block that become one entry of the trace buffer (region.c). */
+struct vec_region {
+    LLVMValueRef call[32]; /* their record calls; MT_REGION_ACCESSES */
+    unsigned first[32], n, next, bases,
+        units;                          /* first: index of the first base; next: access to be recorded */
+    int loop;                           /* 1: the block is a loop, */
+    LLVMValueRef extends[32], step[32]; /* with extensions of numbers that must not wrap; their steps */
+    unsigned nextends;
+    LLVMValueRef of, word, laps;       /* its description; the entry or null; laps done */
+    LLVMValueRef laps_slot, word_slot; /* of all loops; NULL: not made yet */
+};
+
 struct vec {
     struct mt_lowering *l;
     LLVMModuleRef module;
@@ -127,6 +139,7 @@ struct vec {
     LLVMValueRef inst; /* current instruction */
     LLVMValueRef bad;  /* i32: lanes whose access by `bad_for` must not be made (MEMTRACE_CHECK) */
     LLVMValueRef bad_for;
+    struct vec_region region;
     LLVMValueRef recorded_as;        /* access of the last record call, if it is one of each thread */
     LLVMValueRef recorded, recorder; /* addresses of that access's lanes in memory (if lanes), stored by
                                       * its record call */
@@ -164,6 +177,15 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f);
 /* Returns 1 for a call that only counts or records. */
 int vec_is_record(LLVMValueRef inst);
 int vec_emit_record(struct vec *v, LLVMValueRef call); /* 0: it is none */
+/* Records an access by itself. Returns its bad lanes, an i32. */
+LLVMValueRef vec_record_one(struct vec *v, LLVMValueRef call, const struct vec_rep *at);
+/* region.c. At the beginning of a block's code: */
+void vec_region_block(struct vec *v);
+/* Records an access of global memory as part of a region, and sets v->bad. Returns 0 if it has to be recorded
+ * by itself. */
+int vec_region_record(struct vec *v, LLVMValueRef call, const struct vec_rep *at);
+void vec_region_lap(struct vec *v);         /* at the end of a block, */
+void vec_region_way(struct vec *v, int to); /* and on each way from there, before it leaves */
 /* Returns 1 if the instruction calls a function of this name. */
 int vec_calls(LLVMValueRef inst, const char *name);
 const char *vec_callee(LLVMValueRef inst); /* "": no direct call */

@@ -465,7 +465,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
     const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
     const struct mt_cpu_tls *t = &mt_cpu_tls;
-    site -= head->site_base ? image->site_base : 0;
+    site -= image->site_base;
     uint32_t align = site < head->nsites ? sites[site].align : 0, space = mt_rec_space(meta >> 28);
     struct mt_cpu_bad bad = {.launch = run->launch,
                              .address = address,
@@ -562,7 +562,7 @@ static int check_quick(const struct check_span *x, uint32_t lanes, uint32_t meta
     last.run = run;
     last.image = image;
     last.code = caller;
-    last.site = site - (image->head->site_base ? image->site_base : 0);
+    last.site = site - image->site_base;
     if (!lanes || !check_whole(run, image, x, meta, last.site))
         return 0;
     check_go_on(run, (uint32_t)__builtin_popcount(lanes));

@@ -136,8 +136,9 @@ struct mt_cpu_launch {
      * calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);
     /* Replaces `flush` if mt_cpu_settings.compact. Receives `count` warp accesses of one or several CTAs.
-     * `single`: each run is the access of one thread, from code that runs a thread at a time. */
-    void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, int single);
+     * `single`: each run is the access of one thread, from code that runs a thread at a time. Returns the
+     * number of accesses. */
+    uint64_t (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, int single);
     /* Orders everything that the calling thread has handed over before all later records of others. NULL:
      * not traced. */
     void (*fence)(void *ctx);

@@ -6,6 +6,7 @@
 
 #include "cpu.h"
 #include "format/cta_rule.h"
+#include "memtrace/device.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -193,6 +194,21 @@ struct mt_claim {
     struct mt_pool_launch *run;
     uint64_t next, end; /* range of linear CTA numbers, or of clusters */
 };
+
+/* ---- records: runs.c ---- */
+
+#define MT_RUNS 512u /* maximum number of runs handed on at a time */
+
+/* Runs and regions (format/container/region.h). */
+struct mt_access_runs {
+    _Alignas(64) struct mt_access_run run[MT_RUNS]; /* each in one cache line */
+    uint64_t address[MT_RUNS * MT_WARP];            /* addresses of runs that are not evenly spaced */
+};
+
+struct mt_worker;
+void mt_runs_open(struct mt_worker *w); /* empties the buffer */
+/* Hands on the records of the calling worker (struct mt_worker). last: no more will come of its run. */
+void mt_runs_flush(void *worker, int last);
 
 struct mt_worker {
     void *sched_sp; /* the worker's own stack while device code runs */

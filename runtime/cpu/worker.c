@@ -1162,6 +1162,7 @@ static void cta_bind(struct mt_cta *cta)
         t->cluster[i] = launch->cluster[i] ? launch->cluster[i] : 1;
     t->in_cluster = launch->cluster[0] != 0;
     t->grid_id = run->grid_id;
+    t->site_base = run->launch->image->head->site_base ? 0 : run->launch->image->site_base;
     t->dyn_shared = launch->dyn_shared;
     t->cooperative = run->cooperative;
     t->cta_state = cta;
@@ -1584,124 +1585,7 @@ _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial
 
 struct mt_cpu_settings mt_cpu_settings = {.buffer = (size_t)1 << 20, .stack = (size_t)64 << 10};
 
-/* ---- records: a worker's buffer of runs, handed on unchanged to compact traces, lane by lane to raw ones
- * ---- */
-
-#define RUNS 512u /* maximum handed on at a time */
-
-struct mt_access_runs {
-    _Alignas(64) struct mt_access_run run[RUNS]; /* each in one cache line */
-    uint64_t address[RUNS * MT_WARP];            /* addresses of runs that are not evenly spaced */
-};
-
-/* Empties the buffer. */
-static void runs_open(struct mt_worker *w)
-{
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    t->run = w->runs->run;
-    t->run_end = mt_check_on ? t->run : t->run + RUNS; /* no room: each access is checked */
-    t->run_address = w->runs->address;
-}
-
-/* Sums up the accesses of a launch whose program counts them, too. */
-static void runs_tally(struct mt_pool_launch *run, const struct mt_access_run *r, size_t n)
-{
-    uint64_t sum[MT_COUNTS] = {0};
-    for (size_t i = 0; i < n; i++) {
-        uint32_t type = r[i].meta >> 28;
-        if (type < MT_COUNTS / 2) {
-            sum[2 * type] += r[i].count;
-            sum[2 * type + 1] += (uint64_t)r[i].count * (r[i].meta & MT_RAW_MAX_SIZE);
-        }
-    }
-    for (unsigned i = 0; i < MT_COUNTS; i++)
-        atomic_fetch_add_explicit(&run->recorded[i], sum[i], memory_order_relaxed);
-}
-
-/* Hands on the contents of the other buffer. */
-static void runs_flush_raw(struct mt_worker *w)
-{
-    if (w->raw)
-        w->run->launch->flush(w->run->launch->flush_ctx, w->buffer, w->raw);
-    w->raw = 0;
-}
-
-/* Expands runs to raw records in the worker's other buffer, which is handed on when full. */
-static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size_t n)
-{
-    for (size_t k = 0; k < n; k++) {
-        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base, room[MT_RUN_ROWS];
-        const struct mt_access_run lanes = mt_run_without_rows(&r[k], room);
-        for (uint32_t i = 0; i < lanes.count; i++, address += (uint64_t)lanes.stride) {
-            if (w->raw == w->raw_room)
-                runs_flush_raw(w);
-            uint64_t *at = &w->buffer[3 * w->raw++];
-            at[0] = what;
-            at[1] = lanes.addresses ? lanes.addresses[i] : address;
-            at[2] = lanes.cta;
-        }
-    }
-}
-
-/* Completes the sites of the runs. Returns their number of accesses; *meta: bits common to all. */
-static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_base, uint32_t *meta)
-{
-    uint64_t accesses = 0;
-    uint32_t any = 0;
-    for (size_t i = 0; i < n; i++) {
-        accesses += r[i].count;
-        any |= r[i].meta;
-    }
-    for (size_t i = 0; site_base && i < n; i++)
-        r[i].site += site_base;
-    *meta = any;
-    return accesses;
-}
-
-/* Removes accesses that the trace does not have: raw ones have those of global memory, and under
- * MEMTRACE_CHECK local memory is checked alone, as nothing reads its records then. Returns the number left.
- */
-static size_t runs_wanted(struct mt_access_run *r, size_t n, int raw, uint64_t *accesses)
-{
-    size_t kept = 0;
-    *accesses = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!mt_rec_space(r[i].meta >> 28) || (!raw && mt_rec_space(r[i].meta >> 28) != MT_IN_LOCAL)) {
-            *accesses += r[i].count;
-            r[kept++] = r[i];
-        }
-    return kept;
-}
-
-/* last: no more records of the worker's run will come. */
-static void runs_flush_here(void *worker, int last)
-{
-    struct mt_worker *w = worker;
-    struct mt_pool_launch *run = w->run;
-    struct mt_access_run *r = w->runs->run;
-    size_t n = (size_t)(mt_cpu_tls.run - r);
-    uint64_t accesses = 0;
-    if (run && (w->quiet || !(run->launch->flush_runs || run->launch->flush)))
-        n = 0; /* from code that still has record calls */
-    if (n && run) {
-        const struct mt_image *image = run->launch->image;
-        uint32_t base = image->head->site_base ? 0 : image->site_base; /* otherwise the image has added it */
-        uint32_t meta;
-        accesses = runs_finish(r, n, base, &meta);
-        if (mt_rec_space(meta >> 28) && (!run->launch->flush_runs || mt_check_all))
-            n = runs_wanted(r, n, !run->launch->flush_runs, &accesses);
-        atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
-        if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
-            runs_tally(run, r, n);
-        if (run->launch->flush_runs && n)
-            run->launch->flush_runs(run->launch->flush_ctx, r, n, run->fibers);
-        else
-            runs_expand(w, r, n);
-    }
-    if (last)
-        runs_flush_raw(w);
-    runs_open(w);
-}
+/* ---- records ---- */
 
 /* Calls f on the worker's own stack: a device thread may have used up nearly all of its own, and an
  * overflow under locks of the trace could not become a failed launch. */
@@ -1719,7 +1603,7 @@ static void worker_call(struct mt_worker *w, void (*f)(void *worker, int last), 
 static void worker_hand_on_all(void *worker, int last)
 {
     const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
-    runs_flush_here(worker, last);
+    mt_runs_flush(worker, last);
     l->fence(l->flush_ctx);
 }
 
@@ -1739,11 +1623,19 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
     if (MT_UNLIKELY(mt_check_on) && mt_rec_space(meta >> 28) <= MT_IN_LOCAL) /* not a barrier */
         bad = lane ? mt_check_warp(lane, mask, meta, site, __builtin_return_address(0))
                    : mt_check_row(base, stride, mask, meta, site, __builtin_return_address(0));
-    if (t->run == runs->run + RUNS)
-        worker_call(mt_worker_self, runs_flush_here, 0);
+    if (t->run == runs->run + MT_RUNS)
+        worker_call(mt_worker_self, mt_runs_flush, 0);
     if (mt_check_on)
         t->run_end = t->run + 1; /* room for this access */
     return (struct mt_run_room){t->run, bad};
+}
+
+struct mt_access_run *mt_cpu_region_room(uint32_t units)
+{
+    if (mt_check_on)
+        return NULL;
+    worker_call(mt_worker_self, mt_runs_flush, 0);
+    return mt_cpu_tls.run;
 }
 
 void mt_cpu_run_bad(void)
@@ -1776,7 +1668,7 @@ static void worker_quiet(struct mt_worker *w, int quiet)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_LIKELY(w->quiet == quiet))
         return;
-    worker_call(w, runs_flush_here, 0);
+    worker_call(w, mt_runs_flush, 0);
     w->quiet = quiet;
     if (quiet) {
         w->kept.untraced = t->untraced;
@@ -1797,7 +1689,7 @@ static void worker_report(struct mt_worker *w)
     worker_quiet(w, 0);
     if (!run)
         return;
-    worker_call(w, runs_flush_here, 1);
+    worker_call(w, mt_runs_flush, 1);
     if (mt_cpu_tls.untraced)
         atomic_fetch_add_explicit(&run->untraced, mt_cpu_tls.untraced, memory_order_relaxed);
     mt_cpu_tls.untraced = 0;
@@ -2094,7 +1986,7 @@ static void *worker_main(void *worker)
     mt_last_ours();
     t->local_base = (uint64_t)(uintptr_t)local_start;
     t->local_bytes = local_reserved;
-    runs_open(w);
+    mt_runs_open(w);
     t->compact = (uint32_t)mt_cpu_settings.compact;
     fault_thread(w);
     for (;;) {

@@ -13,6 +13,7 @@
 #include "devices.h"
 #include "base/file.h"
 #include "format/image.h"
+#include "format/container/region.h"
 #include "memtrace/record.h"
 #include "base/part.h"
 #include "memtrace/sample.h"
@@ -1603,6 +1604,8 @@ static struct mt_compact *compact_open(const char *path, const struct mt_header_
     uint64_t features = c->spaces ? MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES : 0;
     if (c->spaces && !head->sanitizer) /* of a GPU's machine code, fences are not reported */
         features |= MT_MTC_HAS_FENCES;
+    if (strcmp(head->device, "gpu") != 0)
+        features |= MT_MTC_HAS_BLOCKS;
     c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | features, level, why, size);
     if (!c->writer) {
         snprintf(why, size, "%s: %s", path, *c->error ? c->error : "no memory for a compact trace");
@@ -1714,22 +1717,26 @@ static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
     return x;
 }
 
-static void compact_append(void *self, const struct mt_access_run *runs, size_t count, int single)
+static uint64_t compact_append(void *self, const struct mt_access_run *runs, size_t count, int single)
 {
     struct mt_compact *c = self;
     const char *why = NULL;
     if (c->off)
-        return;
+        return mt_region_accesses(runs, count);
     c->single = single;
     struct encoder *x = compact_encoder(c, &why);
-    int rc = x ? mt_mtc_device_add(x->e, runs, count, &why) : -1;
-    if (rc == 0) {
+    struct mt_mtc_place at = {0};
+    if (x)
+        mt_mtc_device_add(x->e, runs, count, &at, &why);
+    while (!why && x && at.run < count) {
         compact_put(c, x, 0);
         why = mt_mtc_device_begin(x->e, count > c->chunk ? count : c->chunk);
-        rc = why ? -1 : mt_mtc_device_add(x->e, runs, count, &why);
+        if (!why && !mt_mtc_device_add(x->e, runs, count, &at, &why) && !why)
+            why = "too many runs for a chunk";
     }
-    if (rc <= 0)
-        compact_fail(c, why ? why : "too many runs for a chunk", c->good);
+    if (why)
+        compact_fail(c, why, c->good);
+    return why ? mt_region_accesses(runs, count) : at.accesses;
 }
 
 /* Writes the contents of the calling thread's encoder. */
@@ -2036,30 +2043,32 @@ void mt_trace_fence(void *trace)
 }
 
 /* Appends to an output that takes only accesses of global memory. */
-static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n, int single)
+static uint64_t trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n,
+                                    int single)
 {
+    uint64_t sum = 0;
     for (size_t i = 0, from; i < n; i++) {
         for (from = i; i < n && !mt_rec_space(runs[i].meta >> 28);)
-            i++;
+            i += mt_region_units(&runs[i]);
         if (i > from)
-            t->ops->append_runs(t->out, runs + from, i - from, single);
+            sum += t->ops->append_runs(t->out, runs + from, i - from, single);
     }
+    return sum;
 }
 
-void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, int single)
+uint64_t mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, int single)
 {
     struct mt_trace *t = trace;
     uint64_t others = 0;
     if (!t->out || !t->ops->append_runs)
-        return;
-    for (size_t i = 0; log_spaces() && i < n; i++)
+        return mt_region_accesses(runs, n);
+    for (size_t i = 0; log_spaces() && i < n; i += mt_region_units(&runs[i]))
         others += mt_rec_space(runs[i].meta >> 28) ? runs[i].count : 0;
     if (others)
         atomic_fetch_add(&t->others_now, others);
     if (others && !t->ops->spaces)
-        trace_append_global(t, runs, n, single);
-    else
-        t->ops->append_runs(t->out, runs, n, single);
+        return trace_append_global(t, runs, n, single) + others;
+    return t->ops->append_runs(t->out, runs, n, single);
 }
 
 /* Returns whether the records of a launch agree with the program's own count. Accesses without a record may

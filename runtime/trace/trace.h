@@ -38,7 +38,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l);
 /* Returns 1 under MEMTRACE_FORMAT=compact: traces take runs (mt_trace_append_runs), not records. */
 int mt_trace_compact(void);
 /* Has the signature of mt_cpu_launch.flush_runs. */
-void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t count, int single);
+uint64_t mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t count, int single);
 /* Has the signature of mt_cpu_launch.flush; `trace` is the struct mt_trace. */
 void mt_trace_append(void *trace, const void *records, size_t count);
 /* Has the signature of mt_cpu_launch.fence. */
@@ -88,7 +88,7 @@ struct mt_output_ops {
     /* Append `count` records of 24 bytes; or `count` runs, which with `single` are accesses of one thread
      * each, not grouped by warp. One of the two is NULL. */
     void (*append)(void *self, const void *records, size_t count);
-    void (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, int single);
+    uint64_t (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, int single);
     /* Orders everything that the calling thread has appended before all later appends. NULL: no need. */
     void (*fence)(void *self);
     /* Ends the launch. Returns the number of its accesses in the output, with *bytes set to their size. */

@@ -13,7 +13,7 @@ import struct
 M64 = (1 << 64) - 1
 MAGIC = bytes([0x89]) + b"MTC\r\n\x1a\n"
 META, HOST, INDEX, DEVICE = 1, 2, 3, 4
-HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES, HAS_COPIES, HAS_FENCES = 1, 2, 4, 8, 16, 32
+HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES, HAS_COPIES, HAS_FENCES, HAS_BLOCKS = 1, 2, 4, 8, 16, 32, 64
 
 _xxh = ctypes.CDLL("libxxhash.so.0")
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
@@ -418,8 +418,93 @@ def device_runs(payload, features=HAS_SPACES | HAS_COPIES, most=1 << 30):
         warp = 0xffffffff if w.warp is None else w.warp
         out.append((s.meta, cta, w.sm, warp, s.current[0], s.site, [(base + d) & M64 for d in s.current[1]]))
 
+    regions, last = [], {"region": None, "cta": (0, 0, 0), "sm": 0, "warp": 0, "site": 0}
+
+    def new_region():
+        n, accesses = shapes.number(), []
+        if not 1 <= n <= 32 or len(regions) == 4096:
+            raise Bad("region")
+        for _ in range(n):
+            last["site"] = (last["site"] + shapes.signed()) & 0xffffffff
+            meta, rows, stride = shapes.number(), shapes.take(1)[0], shapes.signed()
+            if meta >= 1 << 32 or meta >> 28 not in types or not meta & 0xfffffff or rows not in (1, 2):
+                raise Bad("type, size or rows")
+            accesses.append((last["site"], meta, rows, stride))
+        bases_of = sum(a[2] for a in accesses)
+        regions.append({"accesses": accesses, "warps": 1, "laps": 1, "base": [0] * bases_of, "difference": [0] * bases_of,
+                        "apart": [0] * bases_of, "step": [0] * n})
+
+    def block(token):
+        nonlocal left
+        if token & 0xf == 4:
+            n, sms = contexts.number(), contexts.number()
+            if last["region"] is None or not n or not 0 < sms < 1 << 32:
+                raise Bad("repeats")
+            g = regions[last["region"]]
+            if 32 * n * g["warps"] * g["laps"] * len(g["accesses"]) > 1 << 30:
+                raise Bad("repeats")
+            for _ in range(n):
+                last["cta"] = ((last["cta"][0] + 1) & 0xffffffff, *last["cta"][1:])
+                last["sm"] = (last["sm"] + 1) % sms
+                last["warp"] = 0
+                g["base"] = [b + d for b, d in zip(g["base"], g["difference"])]
+                runs_of(g)
+            return
+        if token & 0xc:
+            raise Bad("token")
+        if token & 1:
+            last["region"] = contexts.number()
+            if last["region"] == len(regions):
+                new_region()
+        if last["region"] is None or last["region"] >= len(regions):
+            raise Bad("region")
+        g, flags = regions[last["region"]], contexts.take(1)[0]
+        x, y, z = last["cta"]
+        if flags & 3 == 3:
+            raise Bad("block")
+        warp = last["warp"] + (0 if token & 1 else g["warps"]) if flags & 3 == 0 else 0
+        if flags & 3 == 1:
+            x += 1
+        elif flags & 3 == 2:
+            x, y, z = x + contexts.signed(), y + contexts.signed(), z + contexts.signed()
+        last["cta"] = (x & 0xffffffff, y & 0xffff, z & 0xffff)
+        last["warp"] = (warp + (contexts.signed() if flags & 4 else 0)) & 0xffffffff
+        last["sm"] = (last["sm"] + (contexts.signed() if flags & 8 else 0)) & 0xffffffff
+        g["warps"] = contexts.number() if flags & 16 else g["warps"]
+        g["laps"] = contexts.number() if flags & 32 else g["laps"]
+        n = g["warps"] * g["laps"] * len(g["accesses"])
+        if not 0 < 32 * n <= 1 << 30:
+            raise Bad("block")
+        for name, bit in (("apart", 64), ("step", 128)):
+            if flags & bit:
+                g[name] = [shapes.signed() for _ in g[name]]
+        for b in range(len(g["base"])):
+            g["difference"][b] += bases.signed() if token & 2 else 0
+            g["base"][b] += g["difference"][b]
+        runs_of(g)
+
+    def runs_of(g):
+        nonlocal left
+        left -= 32 * g["warps"] * g["laps"] * len(g["accesses"])
+        if left < 0:
+            raise Bad("more accesses than there are")
+        cta = last["cta"][0] << 32 | last["cta"][1] << 16 | last["cta"][2]
+        for w in range(g["warps"]):
+            for lap in range(g["laps"]):
+                b = 0
+                for i, (site, meta, rows, stride) in enumerate(g["accesses"]):
+                    addresses = []
+                    for _ in range(rows):
+                        first = g["base"][b] + w * g["apart"][b] + lap * g["step"][i]
+                        addresses += [(first + k * stride) & M64 for k in range(32 // rows)]
+                        b += 1
+                    out.append((meta, cta, last["sm"], (last["warp"] + w) & 0xffffffff, 0xffffffff, site, addresses))
+
     left = most
     for token in tokens.data:
+        if features & HAS_BLOCKS and token & 0xf0 == 0xe0:
+            block(token)
+            continue
         one(token)
         left -= len(out[-1][6])
         if left < 0:

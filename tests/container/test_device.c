@@ -9,6 +9,7 @@
 #include <string.h>
 #include "../../bench/streams.h"
 #include "format/container/device_decode.h"
+#include "format/container/region.h"
 #include "format/container/writer.h"
 #include "some_runs.h"
 
@@ -26,7 +27,7 @@ static void device_same(const struct mt_access_run *in, size_t count, const void
 {
     static struct mt_access_run out[BATCH];
     static uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
-    struct mt_device_decoder d = {0};
+    struct mt_device_decoder d = {.features = MT_MTC_HAS_BLOCKS};
     size_t at = 0, n;
     uint32_t lane = 0;
     assert_int_equal(mt_device_decode_start(&d, payload, bytes), 0);
@@ -345,7 +346,9 @@ static size_t device_batches(struct mt_mtc_device_encoder *e, const struct made 
     uint64_t items, sum = 0;
     for (size_t i = 0, n; i < m->n; i += n) {
         n = m->n - i < most ? m->n - i : most;
-        assert_int_equal(mt_mtc_device_add(e, m->runs + i, n, &why), 1);
+        struct mt_mtc_place at = {0};
+        assert_int_equal(mt_mtc_device_add(e, m->runs + i, n, &at, &why), 1);
+        assert_int_equal(at.run, n);
     }
     assert_null(why);
     size_t bytes = mt_mtc_device_end(e, &items, payload);
@@ -377,6 +380,144 @@ static void device_loops(void **state)
     free(m.runs);
     mt_mtc_device_encoder_free(one);
     mt_mtc_device_encoder_free(all);
+}
+
+/* ---- regions ---- */
+
+enum { REGIONS = 6, UNITS = 600 };
+
+/* Descriptions of regions made by chance. */
+struct described {
+    struct mt_region g;
+    struct mt_region_access room[MT_REGION_ACCESSES];
+};
+
+static void regions_describe(struct described *d)
+{
+    struct mt_region *g = &d->g;
+    memset(d, 0, sizeof *d);
+    g->n = 1 + some_draw(some_draw(3) ? 5 : MT_REGION_ACCESSES);
+    g->loop = some_draw(3) == 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        g->access[i] = (struct mt_region_access){.meta = some_draw(3) << 28 | 1u << some_draw(5),
+                                                 .site = 1 + some_draw(1000),
+                                                 .rows = (uint16_t)(1 + some_draw(2)),
+                                                 .first = (uint16_t)g->bases,
+                                                 .stride = (int32_t)(some_draw(5) * 4) - 4};
+        g->bases += g->access[i].rows;
+    }
+    g->units = mt_region_word(g->bases - 1 + (g->loop ? 1 + g->n : 0)) / MT_REGION_WORDS + 1;
+}
+
+/* Makes an entry of a warp: most are as far from the one before as that was from its own. */
+static void regions_entry(uint64_t *word, const struct mt_region *g, uint64_t cta, uint32_t warp,
+                          uint32_t smid, uint64_t laps)
+{
+    for (uint32_t i = 0; i < g->units * MT_REGION_WORDS; i++)
+        word[i] = some_draw(1u << 30); /* what is between the words may be anything */
+    word[MT_REGION_OF] = (uint64_t)(uintptr_t)g;
+    word[MT_REGION_CTA] = cta;
+    word[MT_REGION_WARP] = smid | (uint64_t)warp << 32;
+    word[MT_REGION_BASE] = (uint64_t)(g->n % 3) << 32;
+    word[MT_REGION_ZERO] = 0;
+    for (uint32_t b = 0; b < g->bases; b++)
+        word[mt_region_word(b)] = ((uint64_t)(b % 5) << 40) + (cta >> 32) * 1024 +
+                                  (some_draw(50) ? warp * 128 : some_draw(512) * 4);
+    if (!g->loop)
+        return;
+    word[mt_region_word(g->bases)] = laps;
+    for (uint32_t i = 0; i < g->n; i++)
+        word[mt_region_word(g->bases + 1 + i)] = some_draw(60) ? (uint64_t)i * 4 - 4 : some_draw(99);
+}
+
+/* Makes entries of warps of CTAs, with runs between some. Returns the units; the runs they stand for are
+ * added to `all`. */
+static size_t regions_make(struct mt_access_run *to, const struct described *d, struct made *all)
+{
+    size_t n = 0;
+    uint32_t warps = 1 + some_draw(9), smid = some_draw(3), odd = 2 + some_draw(200);
+    const struct mt_region *g = &d[some_draw(REGIONS)].g;
+    for (uint64_t cta = some_draw(100); n < UNITS - 40; cta++, smid = (smid + 1) % 4)
+        for (uint32_t warp = some_draw(20) ? 0 : some_draw(5); warp < warps && n < UNITS - 40; warp++) {
+            g = some_draw(odd) ? g : &d[some_draw(REGIONS)].g;
+            uint64_t laps = g->loop ? 1 + some_draw(some_draw(4) ? 3 : 70) : 1,
+                     *word = (uint64_t *)(void *)&to[n];
+            if (all->n + laps * g->n + 1 > LOOPED)
+                return n;
+            regions_entry(word, g, cta << 32 | some_draw(odd) / (odd - 1), warp, smid, laps);
+            for (uint64_t lap = 0; lap < laps; lap++)
+                for (uint32_t i = 0; i < g->n; i++)
+                    mt_region_run(g, word, i, lap, &all->runs[all->n++]);
+            n += g->units;
+            if (some_draw(odd))
+                continue;
+            to[n] = all->runs[all->n - 1];
+            to[n].base += 4 * some_draw(9);
+            all->runs[all->n++] = to[n++];
+        }
+    return n;
+}
+
+/* Regions come back as the runs that they stand for, whatever is in one chunk and one call; and damaged
+ * chunks end. */
+static void device_regions(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    struct mt_access_run *entries = aligned_alloc(64, UNITS * sizeof *entries),
+                         *out = malloc(BATCH * sizeof *out);
+    struct made all = {.runs = malloc(LOOPED * sizeof *all.runs)};
+    uint64_t *room = malloc(BATCH * MT_MTC_MAX_LANES * sizeof *room);
+    struct described d[REGIONS];
+    uint64_t chunks = 0, bytes_of_all = 0, runs_of_all = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 400; seed++) {
+        some_seed = seed;
+        for (int i = 0; i < REGIONS; i++)
+            regions_describe(&d[i]);
+        all.n = 0;
+        size_t n = regions_make(entries, d, &all), begun = 0, done = 0;
+        struct mt_mtc_place at = {0};
+        const char *why = NULL;
+        while (at.run < n) {
+            size_t chunk = some_draw(3) ? 100 + some_draw(400) : 100000;
+            why = mt_mtc_device_begin(e, chunk);
+            assert_null(why);
+            uint64_t items;
+            const void *payload;
+            assert_true(mt_mtc_device_add(e, entries, n, &at, &why));
+            assert_null(why);
+            size_t bytes = mt_mtc_device_end(e, &items, &payload);
+            assert_int_equal(items % MT_MTC_MAX_LANES, 0);
+            done = begun + items / MT_MTC_MAX_LANES;
+            assert_true(done <= all.n);
+            device_same(all.runs + begun, done - begun, payload, bytes);
+            for (int k = 0; k < 20; k++) {
+                struct mt_device_decoder decoder = {.features = MT_MTC_HAS_BLOCKS};
+                unsigned char *copy = malloc(bytes);
+                memcpy(copy, payload, bytes);
+                copy[some_draw((uint32_t)bytes)] ^= (unsigned char)(1u << some_draw(8));
+                size_t got, most = 0;
+                int rc = mt_device_decode_start(&decoder, copy, bytes);
+                while (rc == 0 && (rc = mt_device_decode_next(&decoder, out, room, BATCH, &got)) == 0 &&
+                       got && most < 40)
+                    most++;
+                assert_true(rc == 0 || decoder.why != NULL);
+                mt_device_decode_free(&decoder);
+                free(copy);
+            }
+            begun = done;
+            chunks++;
+            bytes_of_all += bytes;
+        }
+        assert_int_equal(done, all.n);
+        runs_of_all += all.n;
+    }
+    assert_true(chunks > 1000 && bytes_of_all < 4 * runs_of_all); /* one run alone has 1 byte to 30 */
+    free(entries);
+    free(out);
+    free(room);
+    free(all.runs);
+    mt_mtc_device_encoder_free(e);
 }
 
 /* Whatever the bytes, the decoder stays inside them and ends; under ASan this says something. */
@@ -420,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs),
                                        cmocka_unit_test(device_rows),    cmocka_unit_test(device_refused),
-                                       cmocka_unit_test(device_loops),   cmocka_unit_test(device_damage)};
+                                       cmocka_unit_test(device_loops),   cmocka_unit_test(device_regions),
+                                       cmocka_unit_test(device_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,14 +130,16 @@ void mt_trace_fence(void *trace)
 static pthread_mutex_t append_lock = PTHREAD_MUTEX_INITIALIZER; /* several readers write to one trace */
 
 /* As the records that the runs stand for. */
-void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, int single)
+uint64_t mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, int single)
 {
+    uint64_t sum = 0;
     pthread_mutex_lock(&append_lock);
     fake_trace_must(fake_compact, "runs in a raw trace");
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
         fake_trace_must(r->count == (uint32_t)__builtin_popcount(r->mask) && r->warp < 32,
                         "a run that is none");
+        sum += r->count;
         for (uint32_t k = 0; k < r->count; k++) {
             uint64_t address = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
             struct mt_raw_record one = {{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
@@ -147,6 +149,7 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
     }
     fake_trace_must(!single, "runs of single threads");
     pthread_mutex_unlock(&append_lock);
+    return sum;
 }
 
 unsigned fake_every = 1;

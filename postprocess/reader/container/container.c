@@ -665,7 +665,7 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
         h->head_bytes % 8 || h->head_bytes > 1 << 20)
         return mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
     uint64_t known = MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES | MT_MTC_HAS_DEVICE | MT_MTC_HAS_SPACES |
-                     MT_MTC_HAS_COPIES | MT_MTC_HAS_FENCES;
+                     MT_MTC_HAS_COPIES | MT_MTC_HAS_FENCES | MT_MTC_HAS_BLOCKS;
     uint64_t unknown = (h->features & UINT32_MAX) & ~known;
     if (h->version != MT_MTC_VERSION || unknown)
         return mt_error_set(
@@ -795,10 +795,10 @@ static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
             lanes += r->addresses ? r->count : 0;
         }
         b->count += n;
-    } while (rc == 0 && d->tokens.at < d->tokens.end && lanes == b->lanes && b->count < MT_BLOCK_RUNS);
+    } while (rc == 0 && mt_device_decode_more(d) && lanes == b->lanes && b->count < MT_BLOCK_RUNS);
     if (rc != 0) {
         decoders_fail(j, d->why, 0);
-    } else if (d->tokens.at == d->tokens.end) {
+    } else if (!mt_device_decode_more(d)) {
         b->last = d->accesses == j->head.items && mt_device_decode_done(d);
         if (!b->last)
             decoders_fail(j, "has other accesses than its head says", 0);

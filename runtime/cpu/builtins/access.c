@@ -1,5 +1,6 @@
 /* Record calls, which the pass puts before each access. */
 #include "access.h"
+#include "format/container/region.h"
 #include "memtrace/device.h"
 #include <stddef.h>
 
@@ -146,7 +147,7 @@ MT_BUILTIN void __mt_access_constant(void *p, uint32_t meta, uint32_t site)
     if (__builtin_expect(mt_cpu_tls.run != mt_cpu_tls.run_end, 1))
         return;
     lane[mt_cpu_tls.laneid] = (uint64_t)p;
-    if (mt_cpu_check_constant(lane, 1u << mt_cpu_tls.laneid, meta, site + __mt_site_base))
+    if (mt_cpu_check_constant(lane, 1u << mt_cpu_tls.laneid, meta, site + access_site_base()))
         mt_cpu_run_bad();
 }
 
@@ -169,7 +170,7 @@ static MT_INLINE void warp_append_as(struct mt_access_run *r, uint64_t base, int
                                      uint32_t row, uint32_t mask, uint32_t count, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint64_t of = w.of + ((uint64_t)__mt_site_base << 32);
+    uint64_t of = w.of + ((uint64_t)access_site_base() << 32);
     r->base = base;
     r->stride = stride;
     r->apart = apart;
@@ -193,7 +194,7 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
 static MT_KEPT uint64_t warp_more_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                        uint64_t of)
 {
-    uint32_t site = (uint32_t)(of >> 32) + __mt_site_base;
+    uint32_t site = (uint32_t)(of >> 32) + access_site_base();
     return mt_cpu_run_room(base, stride, lane, mask, (uint32_t)of, site).bad; /* at t->run */
 }
 
@@ -406,6 +407,68 @@ MT_BUILTIN MT_KEPT uint32_t __mt_warp_generic_lanes(const uint64_t *lane, uint32
     return warp_lanes(lane, mask, (struct what){of, warp});
 }
 
+/* ---- regions (format/container/region.h): their code stores the bases ---- */
+
+static MT_KEPT uint64_t *region_room(uint32_t units)
+{
+    return (uint64_t *)mt_cpu_region_room(units);
+}
+
+/* Returns the words of the next entry, or NULL if each access must be recorded by itself: under
+ * MEMTRACE_CHECK. The entry counts once __mt_region_end is called. */
+MT_INLINED uint64_t *__mt_region_begin(uint32_t units)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (__builtin_expect((uint64_t)((char *)t->run_end - (char *)t->run) < units * sizeof *t->run, 0))
+        return region_room(units);
+    return (uint64_t *)t->run;
+}
+
+/* Completes an entry, but for the laps and steps of a loop. */
+MT_INLINED void __mt_region_end(uint64_t *word, const void *of, uint32_t warp, uint32_t units)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    word[MT_REGION_OF] = (uint64_t)of;
+    word[MT_REGION_CTA] = t->run_cta;
+    word[MT_REGION_WARP] = t->smid | (uint64_t)warp << 32;
+    word[MT_REGION_BASE] = (uint64_t)access_site_base() << 32;
+    word[MT_REGION_ZERO] = 0;
+    t->run = (struct mt_access_run *)word + units;
+}
+
+/* Ends an entry after `laps` laps and the first `made` accesses of the next; the others are recorded by
+ * themselves. */
+MT_BUILTIN MT_KEPT void __mt_region_leave(uint64_t *word, const void *of, uint32_t warp, uint64_t laps,
+                                          uint32_t made)
+{
+    const struct mt_region *g = of;
+    uint64_t copy[MT_REGION_WORDS_MAX];
+    if (!word)
+        return;
+    __builtin_memcpy(copy, word, g->units * sizeof(struct mt_access_run));
+    copy[MT_REGION_CTA] = mt_cpu_tls.run_cta;
+    copy[MT_REGION_WARP] = mt_cpu_tls.smid | (uint64_t)warp << 32;
+    copy[MT_REGION_BASE] = (uint64_t)access_site_base() << 32;
+    if (laps) {
+        word[mt_region_word(g->bases)] = laps;
+        __mt_region_end(word, of, warp, g->units);
+    }
+    for (uint32_t i = 0; i < made; i++) {
+        struct mt_access_run run;
+        mt_region_run(g, copy, i, laps, &run);
+        struct what w = {run.meta | (uint64_t)g->access[i].site << 32, warp};
+        *warp_room(run.base, run.stride, 0, UINT32_MAX, w).run = run;
+        mt_cpu_tls.run++;
+    }
+}
+
+/* Counts the accesses of a loop whose addresses were not evenly spaced after all, as its 32-bit numbers
+ * wrapped. */
+MT_BUILTIN MT_KEPT void __mt_region_lost(const void *of, uint64_t laps)
+{
+    mt_cpu_tls.untraced += laps * ((const struct mt_region *)of)->n * LANES;
+}
+
 static MT_KEPT void warp_end(void)
 {
     mt_cpu_run_bad();
@@ -454,7 +517,7 @@ MT_BUILTIN uint32_t __mt_warp_each(uint32_t space, const uint64_t *lane, const u
     uint32_t type[LANES], some = 0, bad = 0, meta = (uint32_t)of;
     if (space == MT_RECORD_CONSTANT)
         return mt_cpu_tls.run == mt_cpu_tls.run_end
-                   ? mt_cpu_check_constant(lane, mask, meta, (uint32_t)(of >> 32) + __mt_site_base)
+                   ? mt_cpu_check_constant(lane, mask, meta, (uint32_t)(of >> 32) + access_site_base())
                    : 0;
     if (space == MT_RECORD_SHARED && !bytes) { /* all of one kind */
         for (uint32_t m = mask; m; m &= m - 1)

@@ -10,13 +10,19 @@
  * (-fgpu-rdc), where a kernel of one image runs functions of another. */
 extern uint32_t __mt_site_base;
 
+/* Returns the number of the running code's first site. */
+static MT_INLINE uint32_t access_site_base(void)
+{
+    return __mt_site_base + mt_cpu_tls.site_base;
+}
+
 /* Records an access at `address`. Returns 1 if the access is bad and must not be made. */
 static MT_INLINE bool access_append(uint64_t address, uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_run_room room = {t->run, 0};
     uint32_t mask = 1u << t->laneid;
-    site += __mt_site_base;
+    site += access_site_base();
     if (__builtin_expect(room.run == t->run_end, 0))
         room = mt_cpu_run_room(address, 0, 0, mask, meta, site);
     *room.run = (struct mt_access_run){.base = address,
