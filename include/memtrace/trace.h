@@ -223,6 +223,8 @@ struct mt_source_options {
     uint64_t first, end; /* launches [first, end) are read, end 0: all. Others are returned unread
                           * (mt_item.unread) if they are in a compact trace with index, else as usual */
     const int *fds;      /* NULL, or open descriptors, owned by the source; paths are then only names */
+    const unsigned char *absent; /* NULL, or for each path 1: only its companion is here (`companions`); its
+                                  * launches come in their order, without records */
 };
 
 struct mt_source;
@@ -314,6 +316,8 @@ MT_API int mt_source_ordered(const struct mt_source *s);
  * numbers, streams and addresses are unique in the job: an address has the process's number, by rank, from
  * bit 48 on. */
 MT_API size_t mt_source_processes(const struct mt_source *s);
+/* Returns the number of the input's process in the job, which its addresses have. */
+MT_API size_t mt_source_process(const struct mt_source *s, size_t input);
 /* Returns the name of the machine that has this device, in a job over several machines, and sets *first to
  * the number of that machine's device 0; NULL: there is one machine, or it is the host (device < 0). */
 MT_API const char *mt_source_machine(const struct mt_source *s, int64_t device, int64_t *first);

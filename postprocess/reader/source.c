@@ -21,6 +21,8 @@
 
 /* ---- raw traces, and live inputs whose kind their first byte will show ---- */
 
+static const struct mt_input_ops absent_input;
+
 static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     if (in->live && in->raw.reader)
@@ -133,6 +135,38 @@ static void raw_input_close(struct mt_input *in)
 
 const struct mt_input_ops mt_raw_input = {raw_input_start, raw_input_peek, raw_input_pull,
                                           raw_input_more,  raw_input_end,  raw_input_close};
+
+/* ---- traces that others read: launches from the companion, without records ---- */
+
+static int absent_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+{
+    in->raw = (struct mt_raw_state){0};
+    return 0;
+}
+
+static int absent_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
+                             struct mt_access_run *runs, size_t capacity, struct mt_item *item,
+                             struct mt_pulled *p, struct mt_error *err)
+{
+    const struct mt_launch_event *e = raw_input_launch(in);
+    if (!e) {
+        in->pass.finished = p->over = 1;
+        return 0;
+    }
+    in->raw.next_launch++;
+    p->kernel = e->kernel;
+    p->event = e;
+    *item = (struct mt_item){.kind = MT_ITEM_BATCH, .records = room, .flags = MT_BATCH_BEGIN | MT_BATCH_END};
+    return 1;
+}
+
+static int absent_input_more(struct mt_input *in)
+{
+    return raw_input_launch(in) != NULL;
+}
+
+static const struct mt_input_ops absent_input = {absent_input_start, raw_input_peek, absent_input_pull,
+                                                 absent_input_more,  raw_input_end,  raw_input_close};
 
 /* ---- inputs whose kind is not known yet ---- */
 
@@ -1167,6 +1201,8 @@ static void check_launch(struct mt_source_merge *m, struct mt_input *in)
 {
     const struct mt_launch_event *e = m->launch;
     uint64_t records = e ? e->records + (m->spaces ? e->others : 0) : 0;
+    if (in->ops == &absent_input)
+        return;
     if (e && e->has_records && records != in->pass.in_launch && !in->pass.mismatch) {
         in->pass.mismatch = 1;
         mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu",
@@ -1386,8 +1422,8 @@ static void source_check_end(struct mt_source_merge *m, const struct mt_input *i
         mt_merge_note(m, 1, "%s: %s %llu records, %llu were written", c->path,
                       mt_input_is_host(in) ? "the program made" : "the device counted",
                       (unsigned long long)c->records_counted, (unsigned long long)c->records_written);
-    if (mt_input_is_host(in))
-        return; /* its chunks are counted one by one */
+    if (mt_input_is_host(in) || in->ops == &absent_input)
+        return; /* its chunks are counted one by one; or others count */
     uint64_t records = c->records_written + (m->spaces ? c->others_written : 0);
     if (c->has_written && records != in->pass.records)
         mt_merge_note(m, 1, "%s: has %llu records, its companion says %llu", in->path,
@@ -1803,10 +1839,17 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
         const char *meta = i < o->ncompanions ? o->companions[i] : NULL;
+        if (o->absent && o->absent[i]) {
+            in->path = paths[i];
+            in->ops = &absent_input;
+            if (!meta || !(in->meta = strdup(meta)))
+                return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, paths[i], "no memory, or no companion");
+            continue;
+        }
         if (input_open(in, paths[i], o->fds ? o->fds[i] : -1, meta, err) != 0)
             return -1;
         for (size_t k = 0; k < i; k++)
-            if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode)
+            if (m->inputs[k].fd >= 0 && m->inputs[k].device == in->device && m->inputs[k].inode == in->inode)
                 return mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s",
                                     m->inputs[k].path);
         if (!in->live && input_is_container(in) && container_input_open(in, s->flags, &m->stop, err) != 0)
@@ -2046,8 +2089,11 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
             free(in->meta);
             in->meta = NULL;
         }
-        if (in->ops == &mt_raw_input && input_load_companion(in, 0, &m->stop, err) != 0)
+        if ((in->ops == &mt_raw_input || in->ops == &absent_input) &&
+            input_load_companion(in, 0, &m->stop, err) != 0)
             goto fail;
+        if (in->ops == &absent_input)
+            in->companion->path = in->path;
     }
     if (spool_live(s, err) != 0)
         goto fail;
@@ -2290,6 +2336,13 @@ int mt_source_host(const struct mt_source *s)
 size_t mt_source_processes(const struct mt_source *s)
 {
     return s->merge.nprocesses ? s->merge.nprocesses : 1;
+}
+
+size_t mt_source_process(const struct mt_source *s, size_t input)
+{
+    const struct mt_source_merge *m = &s->merge;
+    const struct mt_process *p = input < m->ninputs ? m->inputs[input].process : NULL;
+    return p ? (size_t)(p - m->processes) : 0;
 }
 
 const char *mt_source_machine(const struct mt_source *s, int64_t device, int64_t *first)

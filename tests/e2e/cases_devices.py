@@ -336,6 +336,38 @@ def hostile(world, paths):
         same(f"{key} {value}", collected(json.loads(done.stdout)["devices"]), {})
 
 
+def machines(world, app, count, turns):
+    """Ranks that believe to be on machines of their own, over TCP: the same bytes, from machine to machine; and each machine's traces read by a rank of its own."""
+    on = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname "host$1" && exec "$0" rank "$@"']
+    if subprocess.run([*on[:-1], "hostname a"], capture_output=True, check=False).returncode:
+        return  # libraries.nccl.machines is skipped then, and says so
+    base, n = world.folder("machines"), 3
+    folder = os.path.join(base, "all")
+    same("machines", ranks_run(world, [*on, app], folder, {"MEMTRACE_FORMAT": "compact", "MEMTRACE_NETWORK": "lo"}, [0] * n), ["ok\n"] * n)
+    os.unlink(os.path.join(folder, "id"))
+    own = [os.path.join(base, str(r)) for r in range(n)]
+    for r, to in enumerate(own):
+        os.makedirs(to)
+        for name in os.listdir(folder):
+            if name.startswith(f"MemTrace-rank{r}-"):
+                os.rename(os.path.join(folder, name), os.path.join(to, name))
+    got = world.extract(own, "--sections=devices", "--collectives=ring")
+    hand = {k: Counter({p: turns * v for p, v in pairs.items()}) for k, pairs in ways(n, count, "ring").items()}
+    same("machines: ring", collected(got["devices"]), hand)
+    links = Counter()
+    for r in got["links"]:
+        links[r["link"]] += r["bytes"]
+    same("machines: network", links, Counter({f"network {way} host{r}": sum(INT * v for pairs in hand.values() for ends, v in pairs.items() if ends[way == "to"] == r)
+                                              for way in ("from", "to") for r in range(n)}))
+    if not shutil.which("mpirun") or not os.path.exists(os.path.join(os.path.dirname(world.tool("mt-extract")), "../libexec/memtrace/mt-extract-mpi")):
+        return
+    env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    for options in ["--sections=quick,lines,coalescing,devices,sharing,conflicts,traffic"], ["--format=text", "--sections=quick,devices,coalescing"]:
+        done = subprocess.run(["mpirun", "--oversubscribe", "-n", str(n), "sh", "-c", f'exec "$0" "$@" {base}/$OMPI_COMM_WORLD_RANK', world.tool("mt-extract"), *options],
+                              env={**os.environ, **env}, capture_output=True, text=True, timeout=100, check=False)
+        same(f"machines, apart: {done.stderr}", (done.returncode, done.stdout), (0, world.call([world.tool("mt-extract"), *options, *own]).stdout))
+
+
 @case("devices.collectives")
 def collectives(world):
     """NCCL between kernels: bytes by hand, three ways, over links; who wrote what is sent, and who reads what came; processes."""
@@ -375,6 +407,7 @@ def collectives(world):
     holds(summary, "by collectives), most from" in summary)
     one = world.extract(paths, "--sections=devices", "--kernel=ncclAllReduce")
     same("one kernel", set(collected(one["devices"])), {"ncclAllReduce"})
+    machines(world, app, count, turns)
     bad = world.call([world.tool("mt-extract"), "--collectives=star", *paths], code=2)
     holds(bad.stderr, "direct, ring or tree" in bad.stderr)
     hostile(world, runs[0][2])

@@ -30,6 +30,23 @@ def sums(folder, program, ranks):
     return [os.path.join(folder, name) for name in NAMES], [new - old for old, new in zip(before, sent_on_wires())]
 
 
+def extract(folder, tool, *options):
+    """memtrace extract under mpirun, one rank a host, which sees the traces of its host alone."""
+    script = os.path.join(folder, "extract")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nfor host in %s; do test $host = $(hostname) || mount -t tmpfs none %s/$host; done\nexec %s %s %s/$(hostname)\n"
+                % (" ".join(NAMES), folder, tool, " ".join(options), folder))
+    os.chmod(script, 0o755)
+    return mpirun(len(HOSTS), folder, "unshare", "--mount", script)
+
+
+def same(folder, tool, folders, *options):
+    alone = subprocess.run([tool, *options, *folders], capture_output=True, stdin=subprocess.DEVNULL)
+    together = extract(folder, tool, *options)
+    assert alone.returncode == together.returncode == 0 and alone.stdout, (options, alone.returncode, alone.stderr, together.returncode, together.stderr)
+    assert alone.stdout == together.stdout, (options, together.stderr, alone.stdout[:3000], together.stdout[:3000])
+
+
 def check(folder, tool, program, ranks):
     folders, sent = sums(folder, program, ranks)
     data, each = COUNT * SIZE * TIMES, ranks // len(HOSTS)
@@ -57,6 +74,8 @@ def check(folder, tool, program, ranks):
     wires = 2 * data // ranks * (ranks - each) * each
     for name, bytes_ in zip(NAMES, sent):
         assert wires < bytes_ < 1.2 * wires + 300000, (name, bytes_, wires)
+    for options in ("-s", "quick", "--collectives=ring"), ("-s", "quick,devices,lines,coalescing,sharing,conflicts,traffic"), ("-f", "text", "-s", "quick,devices"):
+        same(folder, tool, folders, *options)
     text = subprocess.run([tool, "-f", "text", "-s", "devices", "--collectives=ring", *folders], check=True, capture_output=True, text=True).stdout
     assert "Bytes from machine to machine" in text and "network from host-3" in text, text
     print("%d ranks on 4 hosts: %d B from each rank and each host, %s B on the wires" % (ranks, ring, sent))

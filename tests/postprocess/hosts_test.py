@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,25 +81,48 @@ class Job:
 
     def write(self, folder, exchanges=True):
         """A folder for each machine, as if each had written to its own disk; all use the same addresses, and the same process numbers."""
+        rng = random.Random(self.n)
         for r in range(self.n):
             own = os.path.join(folder, f"node{self.place[r]}")
             os.makedirs(own, exist_ok=True)
             m = self.place[r]
             header = {"pid": 100 + sum(p == m for p in self.place[:r]), "start_ns": self.offset[m] + 1, "wall_ms": 1700000000000 + self.wall_error[m],
                       "job": "job", "rank": r, "ranks": self.n, "host": f"node{m}", "device": "cpu"}
-            events, launches = [{"ev": "communicator", "seq": 1, "comm": "0x7", "rank": r, "ranks": self.n}], []
+            events, launches, n = [{"ev": "communicator", "seq": 1, "comm": "0x7", "rank": r, "ranks": self.n}], [], 0
             for i, (begin, end, name, call) in enumerate(self.launches[r]):
                 of = {"library": "nccl", "comm": "0x7", "ranks": self.n, "size": SIZE, **call} if call and exchanges else {}
-                events.append({"ev": "launch", "seq": 2 + i, "called": 2 + i, "stream": 0, "kernel": name, "begin_ns": self.local(r, begin),
-                               "end_ns": self.local(r, end), "records": 2, "traced": True, **of})
-                launches.append((name, [traces.record(0, traces.LOAD, 4, 0x1000, (0, 0, 0)), traces.record(0, traces.STORE, 4, 0x1000, (0, 0, 0))]))
+                records = [traces.record(0, traces.LOAD, 4, 0x1000, (0, 0, 0)), traces.record(0, traces.STORE, 4, 0x1000, (0, 0, 0))]
+                if not call:
+                    records += [traces.record(rng.randrange(3), rng.randrange(3), rng.choice((1, 4, 8)), 0x1000 + 8 * rng.randrange(700), (rng.randrange(5), rng.randrange(2), 0))
+                                for _ in range(rng.choice((0, 5, 50)))]
+                if rng.random() < 0.3:
+                    kind = rng.choice(("h2d", "d2h", "d2d"))
+                    events.append({"ev": "memcpy", "seq": 3 + 2 * i, "kind": kind, "dst": "0x2000" if kind != "d2h" else "0x900000", "src": "0x1400" if kind != "h2d" else "0x900000",
+                                   "bytes": 4 * rng.randrange(1, 400), "stream": 0, "begin_ns": self.local(r, begin)})
+                events.append({"ev": "launch", "seq": 4 + 2 * i, "called": 4 + 2 * i, "stream": 0, "kernel": name, "begin_ns": self.local(r, begin),
+                               "end_ns": self.local(r, end), "records": len(records), "traced": True, **of})
+                launches.append((name, records))
+                n += len(records)
             path = os.path.join(own, f"MemTrace-rank{r}-pipe-0")
-            n = 2 * len(launches)
             with open(path, "wb") as f:
                 f.write(traces.trace(launches))
             with open(path + ".meta", "w", encoding="utf-8") as f:
                 f.write(traces.companion(events, header, {"records_written": n, "records_counted": n}))
         return [os.path.join(folder, f"node{m}") for m in range(self.machines)]
+
+
+def together(job, folder, *words):
+    """memtrace extract under mpirun, where each rank has the traces of one machine."""
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(job.machines), "sh", "-c",
+                           'exec "$0" "$@" %s/node$OMPI_COMM_WORLD_RANK' % folder, os.path.join(BIN, "mt-extract"), *words], capture_output=True, text=True, timeout=100, env=env)
+
+
+def check_together(job, folder, folders):
+    for words in ("-s", "quick", "--collectives=ring"), ("-s", "quick,lines,sharing,conflicts,traffic,devices"), ("-f", "text", "-s", "quick,devices"), ("-s", "quick", "--kernel=k_1"), \
+            ("-f", "csv", "--table=transfers"):
+        r = together(job, folder, *words)
+        assert (r.returncode, r.stdout) == (0, extract(*words, *folders)), (words, r.returncode, r.stderr, r.stdout[:2000])
 
 
 def extract(*words):
@@ -123,9 +147,9 @@ def check_order(job, folders, notes):
     place = order(folders)
     assert len(place) == sum(name != "nccl" for rank in job.launches for _, _, name, _ in rank), place
     assert not wrong(job, place), (wrong(job, place), notes)
-    kernels = {int(row["id"]): row["kernel"].split("_")[1] for row in table("launches", folders) if row["kernel"] != "nccl"}
+    kernels = {row["id"]: row["kernel"].split("_")[1] for row in table("launches", folders) if row["kernel"] != "nccl"}
     for row in table("transfers", folders):  # all ranks have written to the same address
-        a, b = kernels.get(int(row["src_launch"])), kernels.get(int(row["dst_launch"]))
+        a, b = kernels.get(row["src_launch"]), kernels.get(row["dst_launch"])
         assert a is None or b is None or a == b, row
 
 
@@ -172,7 +196,8 @@ def check_devices(job, got):
                                for r in ring[:seen]], got["machines"]
     links = Counter()
     for row in got["links"]:
-        links[row["kind"], row["link"]] += row["bytes"]
+        if row["by"] == "collective":
+            links[row["kind"], row["link"]] += row["bytes"]
     apart = {pair: n for pair, n in hand.items() if job.place[pair[0]] != job.place[pair[1]]}
     want = Counter()
     for (a, b), n in hand.items():
@@ -212,6 +237,26 @@ def one(seed):
         check_order(job, folders, got["notes"])
 
 
+def apart():
+    """Traces read where they are: the bytes of memtrace extract alone. And what cannot be."""
+    for seed in (3, 4):
+        job = Job(random.Random(seed), 10)
+        with tempfile.TemporaryDirectory() as folder:
+            folders = job.write(folder)
+            check_together(job, folder, folders)
+            if seed > 3:
+                continue
+            r = together(job, folder, "--stats", "-s", "quick,addresses")
+            rows = {line.split()[0]: int(line.split()[2]) for line in r.stderr.splitlines() if line[:4].strip().isdigit()}
+            assert "addresses left out" in r.stderr and len(rows) == job.machines and min(rows.values()) > 0, r.stderr
+            assert sum(rows.values()) == json.loads(r.stdout)["records"], (rows, r.stderr)
+            path = os.path.join(folders[1], sorted(os.listdir(folders[1]))[0])
+            with open(path, "r+b") as f:
+                f.truncate(os.path.getsize(path) - 30)
+            r = together(job, folder, "-s", "quick")
+            assert r.returncode == 3 and json.loads(r.stdout)["complete"] is False and os.path.basename(path) in r.stderr, (r.returncode, r.stderr)
+
+
 def alone():
     """Without calls of NCCL there is nothing but the real time; the twin of the others, in which an order comes out that could not have been."""
     found = 0
@@ -233,6 +278,8 @@ def main():
             print("seed", seed)
             raise
     alone()
+    if shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "../libexec/memtrace/mt-extract-mpi")):
+        apart()
     print("ok")
 
 

@@ -3,6 +3,7 @@
 #ifndef MT_ANALYSIS_SESSION_H
 #define MT_ANALYSIS_SESSION_H
 #include <signal.h>
+#include "memtrace/trace.h"
 #include "team.h"
 
 /* Section of a launch that has not been read: `count` records from byte `offset` of a raw trace on, or chunks
@@ -26,6 +27,16 @@ struct mt_share {
     int (*merge)(const struct mt_share *s, const char *data, size_t bytes);
 };
 
+/* Traces that processes on different machines have, each its own: those of one job. */
+struct mt_joined {
+    size_t n;
+    const char **paths;      /* of all processes, in their order */
+    const char **companions; /* of traces elsewhere a copy */
+    unsigned char *absent;   /* 1: elsewhere */
+    unsigned *member;        /* that has it */
+    int *copies;             /* descriptors of the copies, or -1 */
+};
+
 struct mt_session {
     /* First and last call of the process. *stop becomes 1 when the user stops the program; processes that
      * have agreed on it (stopped) set it as well. `together`: every process reaches its end with this code;
@@ -42,10 +53,18 @@ struct mt_session {
      * everything. Freed by unsplit. */
     struct mt_launch_ends *(*split)(const char *const *paths, size_t npaths);
     void (*unsplit)(struct mt_launch_ends *ends, size_t npaths);
+    /* Compares the processes' inputs, jointly. Returns 1 and fills *out if they have different traces of one
+     * job, 0 if they have the same, or -1 without memory. `out` is freed by unjoin, `paths` are kept. */
+    int (*join)(const char *const *paths, size_t npaths, struct mt_joined *out);
+    void (*unjoin)(struct mt_joined *j);
     /* Creates a team with a member in each process, for the functions below. Returns NULL without memory. */
     struct mt_team *(*team)(const struct mt_comm_options *options);
     /* Switches from accesses to spans: each member reads part of them at any time. */
     int (*by_parts)(struct mt_team *t);
+    /* Each member gets the records of its own traces only; of all others the launches and copies. */
+    int (*apart)(struct mt_team *t, const struct mt_joined *j, const struct mt_source *source);
+    /* Returns 1 in the process that reports if `mine` is 1 in any, with the first such `why`, jointly. */
+    int (*any)(int mine, const char *why, char *out, size_t size);
     int (*span)(struct mt_team *t, const struct mt_span *span);
     /* Returns 1 after a failure if spans lead to damage: a process that reads everything can report it. */
     int (*again)(const struct mt_team *t);

@@ -5,6 +5,8 @@
 #include "ranks.h"
 #include "memtrace/grow.h"
 #include "memtrace/host.h"
+#include "memtrace/hash.h"
+#include "memtrace/order.h"
 #include "turns.h"
 #include "analysis/comm/session.h"
 
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -332,6 +335,221 @@ static void ranks_unsplit(struct mt_launch_ends *ends, size_t npaths)
     for (size_t i = 0; ends && i < npaths; i++)
         free((void *)ends[i].ends);
     free(ends);
+}
+
+/* ---- inputs of ranks on different machines ---- */
+
+/* Identity of a trace. */
+struct join_trace {
+    uint64_t pid, start_ns, stream, host, job;
+    uint64_t member, at; /* rank that has it, and position there */
+};
+MT_ORDER_FUNCTION(join_order, struct join_trace,
+                  MT_ORDER_DIFFER(x, y, pid) MT_ORDER_DIFFER(x, y, start_ns) MT_ORDER_DIFFER(x, y, stream)
+                      MT_ORDER_DIFFER(x, y, host) MT_ORDER_DIFFER(x, y, job) MT_ORDER_DIFFER(x, y, member)
+                          MT_ORDER_DIFFER(x, y, at))
+MT_ORDER_2(join_place, struct join_trace, member, at)
+MT_ORDER_2(join_host, struct join_trace, host, member)
+
+static uint64_t join_hash(const char *text)
+{
+    return mt_hash_bytes(MT_HASH_BEGIN, text, strlen(text)) | 1;
+}
+
+/* Returns 1 if the trace is one of a job. */
+static int join_look(const char *path, struct join_trace *out)
+{
+    char *meta = NULL;
+    struct mt_companion *c = asprintf(&meta, "%s.meta", path) < 0 ? NULL : mt_companion_head(meta);
+    int known = c && c->has_header && *c->job;
+    if (known)
+        *out = (struct join_trace){.pid = c->pid,
+                                   .start_ns = c->start_ns,
+                                   .stream = c->stream,
+                                   .host = join_hash(c->host),
+                                   .job = join_hash(c->job)};
+    mt_companion_free(c);
+    free(meta);
+    return known;
+}
+
+/* Gathers data of all ranks. Returns them one after the other, and *bytes; NULL: no memory in some rank. */
+static char *join_gather(const void *mine, size_t n, int *counts, size_t *bytes)
+{
+    int size = ranks_members(), own = n < INT_MAX ? (int)n : -1;
+    *bytes = 0;
+    MPI_Allgather(&own, 1, MPI_INT, counts, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) {
+        counts[size + i] = (int)*bytes;
+        *bytes += (size_t)counts[i];
+        if (counts[i] < 0 || *bytes > INT_MAX)
+            return NULL; /* in all ranks */
+    }
+    char *all = malloc(*bytes + 1);
+    if (!split_all(all != NULL)) {
+        free(all);
+        return NULL;
+    }
+    MPI_Allgatherv(mine, own, MPI_BYTE, all, counts, counts + size, MPI_BYTE, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Keeps one of each trace. Returns their number, in the order of ranks; 0: all ranks have the same, or they
+ * are not of one job; -1: a machine's traces are in several ranks. */
+static ssize_t join_choose(struct join_trace *t, size_t n)
+{
+    size_t kept = 0, ranks = (size_t)ranks_members(), most = 0, same = 1;
+    qsort(t, n, sizeof *t, join_order);
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && t[k].pid == t[i].pid && t[k].start_ns == t[i].start_ns &&
+                        t[k].stream == t[i].stream && t[k].host == t[i].host;)
+            k++;
+        same &= k - i == ranks;
+        most |= t[i].job != t[0].job;
+        t[kept++] = t[i];
+    }
+    if (same || most)
+        return 0;
+    qsort(t, kept, sizeof *t, join_host);
+    for (size_t i = 1; i < kept; i++)
+        if (t[i].host == t[i - 1].host && t[i].member != t[i - 1].member)
+            return -1;
+    qsort(t, kept, sizeof *t, join_place);
+    return (ssize_t)kept;
+}
+
+/* Passes on a companion file: `fd` of its rank, to a copy in *copy elsewhere. Returns 0 or -1, in all ranks.
+ */
+static int join_copy(int fd, int from, int *copy)
+{
+    enum { COPY_PIECE = 1 << 20 };
+    int rank, ok = 1, n = 1;
+    char *piece = malloc(COPY_PIECE);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    *copy = rank == from ? -1 : memfd_create("companion", MFD_CLOEXEC);
+    for (ok = split_all(piece && (rank == from ? fd : *copy) >= 0); ok && n > 0;) {
+        if (rank == from)
+            n = (int)read(fd, piece, COPY_PIECE);
+        MPI_Bcast(&n, 1, MPI_INT, from, MPI_COMM_WORLD);
+        if (n > 0)
+            MPI_Bcast(piece, n, MPI_BYTE, from, MPI_COMM_WORLD);
+        if (rank != from && n > 0)
+            ok &= write(*copy, piece, (size_t)n) == n;
+    }
+    free(piece);
+    return split_all(ok && n == 0) ? 0 : -1;
+}
+
+static void ranks_unjoin(struct mt_joined *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->copies[i] >= 0)
+            close(j->copies[i]);
+        free((char *)j->paths[i]);
+        free((char *)j->companions[i]);
+    }
+    free((void *)j->paths);
+    free((void *)j->companions);
+    free(j->absent);
+    free(j->member);
+    free(j->copies);
+    memset(j, 0, sizeof *j);
+}
+
+/* Fills an entry: the path is the k-th of those that its rank named. */
+static int join_entry(struct mt_joined *j, size_t i, const struct join_trace *t, const char *path)
+{
+    int rank, mine;
+    char *meta = NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    mine = (int)t->member == rank;
+    j->member[i] = (unsigned)t->member;
+    j->absent[i] = (unsigned char)!mine;
+    j->paths[i] = strdup(path);
+    int fd = mine && asprintf(&meta, "%s.meta", path) >= 0 ? open(meta, O_RDONLY | O_CLOEXEC) : -1;
+    int rc = join_copy(fd, (int)t->member, &j->copies[i]);
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0 && !mine && asprintf(&meta, "/proc/self/fd/%d", j->copies[i]) < 0)
+        meta = NULL;
+    j->companions[i] = meta;
+    return split_all(rc == 0 && j->paths[i] && meta) ? 0 : -1;
+}
+
+static int join_fill(struct mt_joined *j, const struct join_trace *t, size_t n, const char *const *first)
+{
+    j->paths = calloc(n, sizeof *j->paths);
+    j->companions = calloc(n, sizeof *j->companions);
+    j->absent = calloc(n, 1);
+    j->member = calloc(n, sizeof *j->member);
+    j->copies = malloc(n * sizeof *j->copies);
+    int ok = split_all(j->paths && j->companions && j->absent && j->member && j->copies);
+    for (size_t i = 0; ok && i < n; i++) {
+        const char *path = first[t[i].member];
+        for (uint64_t k = 0; k < t[i].at; k++)
+            path += strlen(path) + 1;
+        j->n = i + 1;
+        ok = join_entry(j, i, &t[i], path) == 0;
+    }
+    return ok ? 0 : -1;
+}
+
+static int ranks_join(const char *const *paths, size_t npaths, struct mt_joined *out)
+{
+    int size = ranks_members(), rank, rc = -1;
+    size_t bytes = 0, length = 0, known = 0;
+    struct join_trace *mine = calloc(npaths + 1, sizeof *mine), *all = NULL;
+    int *counts = calloc((size_t)size, 2 * sizeof *counts);
+    const char **first = calloc((size_t)size, sizeof *first);
+    char *names = NULL, *every = NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    *out = (struct mt_joined){0};
+    for (size_t i = 0; mine && i < npaths; i++) {
+        known += (size_t)join_look(paths[i], &mine[i]);
+        mine[i].member = (uint64_t)rank;
+        mine[i].at = i;
+        length += strlen(paths[i]) + 1;
+    }
+    names = malloc(length + 1);
+    if (!split_all(mine && counts && first && names))
+        goto out;
+    if (!split_all(known == npaths)) {
+        rc = 0;
+        goto out;
+    }
+    for (size_t i = 0, at = 0; i < npaths; at += strlen(paths[i++]) + 1)
+        strcpy(names + at, paths[i]);
+    if (!(every = join_gather(names, length, counts, &bytes)))
+        goto out;
+    for (int i = 0; i < size; i++)
+        first[i] = every + counts[size + i];
+    if (!(all = (struct join_trace *)(void *)join_gather(mine, npaths * sizeof *mine, counts, &bytes)))
+        goto out;
+    ssize_t n = join_choose(all, bytes / sizeof *all);
+    rc = n <= 0 ? (int)n : join_fill(out, all, (size_t)n, first) == 0 ? 1 : -1;
+    if (n < 0 && rank == 0)
+        fprintf(stderr, "memtrace extract: traces of one machine are named by several ranks, which must be "
+                        "one for each machine\n");
+out:
+    free(mine);
+    free(all);
+    free(counts);
+    free((void *)first);
+    free(names);
+    free(every);
+    return rc;
+}
+
+static int ranks_any(int mine, const char *why, char *out, size_t size)
+{
+    struct {
+        int ok, rank;
+    } is = {!mine, 0}, first;
+    MPI_Comm_rank(MPI_COMM_WORLD, &is.rank);
+    MPI_Allreduce(&is, &first, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
+    snprintf(out, size, "%s", why);
+    MPI_Bcast(out, (int)size, MPI_BYTE, first.rank, MPI_COMM_WORLD);
+    return !first.ok;
 }
 
 /* ---- exchange of bytes: all-to-all, and between two ranks ---- */
@@ -1397,6 +1615,7 @@ static void ranks_free(void *self)
     struct mt_ranks *t = self;
     exchange_free(&t->exchange);
     rounds_free(t->rounds);
+    free(t->apart);
     mt_comm_free(&t->comm);
     free(t);
 }
@@ -1450,7 +1669,7 @@ static int ranks_add_crossings(struct mt_ranks *t)
 /* Runs periodic work after each batch, in all ranks. Returns rc, or -1. */
 static int ranks_now_and_then(struct mt_ranks *t, int rc)
 {
-    if (rc != 0 || ++t->batches % SETTLE_EVERY != 0)
+    if (rc != 0 || t->apart || ++t->batches % SETTLE_EVERY != 0)
         return rc;
     uint64_t most[2], mine[2] = {t->comm.ncrossings, (uint64_t)ranks_wants_stop()};
     MPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
@@ -1458,11 +1677,134 @@ static int ranks_now_and_then(struct mt_ranks *t, int rc)
     return most[0] > SETTLE_AT ? ranks_add_crossings(t) : 0;
 }
 
+/* Numbers of mt_actor and mt_host_actor that are summed, from `load` on. */
+enum {
+    PIECE_LAUNCHES = 1 << 24,
+    MT_RANK_PROCESS_BIT = 48 /* of addresses: the process's number (mt_source_processes) */
+};
+enum { ACTORS_AT_A_TIME = 1 << 14, ACTOR_NUMBERS = 3 + MT_SENDER_KINDS, HOST_NUMBERS = 4 };
+
+/* Sums `numbers` numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
+static void ranks_sum_up(struct mt_ranks *t, void *first, size_t numbers, size_t n, size_t step)
+{
+    static uint64_t mine[ACTORS_AT_A_TIME * ACTOR_NUMBERS], sum[ACTORS_AT_A_TIME * ACTOR_NUMBERS];
+    for (size_t i = 0, k; i < n; i += k) {
+        k = n - i < ACTORS_AT_A_TIME ? n - i : ACTORS_AT_A_TIME;
+        for (size_t a = 0; a < k; a++)
+            memcpy(mine + numbers * a, (char *)first + (i + a) * step, numbers * sizeof *mine);
+        MPI_Reduce(mine, sum, (int)(numbers * k), MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        for (size_t a = 0; t->rank == 0 && a < k; a++)
+            memcpy((char *)first + (i + a) * step, sum + numbers * a, numbers * sizeof *mine);
+    }
+}
+
+/* ---- traces of several machines, each read where it is: ranks feed the same launches and copies, and own
+ * the memory of their processes ---- */
+
+static int ranks_apart(struct mt_team *team, const struct mt_joined *j, const struct mt_source *source)
+{
+    struct mt_ranks *t = mt_ranks_of(team);
+    t->nprocesses = mt_source_processes(source);
+    t->apart = calloc(t->nprocesses, sizeof *t->apart);
+    for (size_t i = 0; t->apart && i < j->n; i++)
+        t->apart[mt_source_process(source, i)] = j->member[i];
+    mt_comm_shard(&t->comm, 0, 1);
+    return t->apart ? 0 : ranks_fail(t, "out of memory");
+}
+
+static void ranks_apart_count(struct mt_ranks *t, uint64_t accesses)
+{
+    if (t->apart)
+        stats_accesses(accesses);
+    t->comm.reported += t->apart && t->selected ? accesses : 0;
+}
+
+static int ranks_apart_copy(struct mt_ranks *t, const struct mt_copy_event *e)
+{
+    uint32_t nobody; /* host actors have the same numbers in all ranks */
+    uint64_t process = e->dst >> MT_RANK_PROCESS_BIT;
+    int mine = process < t->nprocesses && t->apart[process] == t->rank;
+    return mine ? mt_comm_copy(&t->comm, e) : mt_comm_nobody(&t->comm, e, &nobody);
+}
+
+static uint32_t ranks_apart_id(const uint32_t *now, uint32_t id)
+{
+    return id & MT_ENTRY_HOST ? id : now[id];
+}
+
+/* Gives all actors the numbers that they have when one process reads all traces: by launch. A launch has
+ * actors in one rank only. The other ranks' are zeros, to be summed. */
+static int ranks_apart_number(struct mt_ranks *t)
+{
+    struct mt_comm *c = &t->comm;
+    uint32_t *counts = malloc((c->nlaunches + 1) * sizeof *counts),
+             *now = malloc((c->nactors + 1) * sizeof *now);
+    size_t n = 1;
+    int ok = split_all(counts && now);
+    for (size_t i = 0; ok && i < c->nlaunches; i++)
+        counts[i] = c->launches[i].end - c->launches[i].first;
+    for (size_t i = 0; ok && i < c->nlaunches; i += PIECE_LAUNCHES)
+        MPI_Allreduce(MPI_IN_PLACE, counts + i,
+                      (int)(c->nlaunches - i < PIECE_LAUNCHES ? c->nlaunches - i : PIECE_LAUNCHES),
+                      MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);
+    for (size_t i = 0; ok && i < c->nlaunches; i++)
+        n += counts[i];
+    struct mt_actor *all = ok && n < MT_ENTRY_HOST ? calloc(n, sizeof *all) : NULL;
+    if (!split_all(all != NULL)) {
+        free(all);
+        free(counts);
+        free(now);
+        return ranks_fail(t, "out of memory");
+    }
+    uint32_t at = 1;
+    for (size_t i = 0; i < c->nlaunches; at += counts[i++]) {
+        struct mt_comm_launch *l = &c->launches[i];
+        for (uint32_t k = l->first; k < l->end; k++) {
+            now[k] = at + (k - l->first);
+            all[now[k]] = c->actors[k];
+            all[now[k]].instance = now[c->actors[k].instance];
+        }
+        l->first = at;
+        l->end = at + counts[i];
+    }
+    for (size_t i = 0; i < c->ntransfers; i++) {
+        c->transfers[i].src = ranks_apart_id(now, c->transfers[i].src);
+        c->transfers[i].dst = ranks_apart_id(now, c->transfers[i].dst);
+    }
+    free(c->actors);
+    c->actors = all;
+    c->nactors = n;
+    c->actor_room = n;
+    free(counts);
+    free(now);
+    return 0;
+}
+
+/* Brings together what the ranks counted, each for its own traces. */
+static int ranks_apart_finish(struct mt_ranks *t)
+{
+    struct mt_comm *c = &t->comm;
+    uint64_t mine[2] = {c->records, c->reported};
+    if (!split_all(!ranks_wants_stop()))
+        return ranks_fail(t, "interrupted: of traces on several machines there are no results of a part");
+    if (!split_same(c->nlaunches) || !split_same(c->nhosts))
+        return ranks_fail(t, "the ranks know of different launches");
+    if (ranks_apart_number(t) != 0)
+        return -1;
+    _Static_assert(offsetof(struct mt_actor, load) == 3 * sizeof(uint64_t), "cta, smid, launch, instance");
+    ranks_sum_up(t, &c->actors[0], 3, c->nactors, sizeof *c->actors);
+    MPI_Allreduce(MPI_IN_PLACE, mine, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    c->records = mine[0];
+    c->reported = mine[1];
+    return 0;
+}
+
 /* ---- feeding: alike in every rank ---- */
 
 static int ranks_launch(void *self, const struct mt_run_launch *l)
 {
     struct mt_ranks *t = self;
+    t->selected = l->selected;
     if (t->rounds)
         return rounds_launch(t, l->kernel, l->selected);
     return mt_comm_launch(&t->comm, l->kernel, l->selected);
@@ -1471,12 +1813,15 @@ static int ranks_launch(void *self, const struct mt_run_launch *l)
 static int ranks_records(void *self, const struct mt_raw_record *r, size_t count)
 {
     struct mt_ranks *t = self;
+    ranks_apart_count(t, count);
     return ranks_now_and_then(t, mt_comm_records(&t->comm, r, count));
 }
 
 static int ranks_runs(void *self, const struct mt_access_run *runs, size_t count)
 {
     struct mt_ranks *t = self;
+    for (size_t i = 0; t->apart && i < count; i++)
+        ranks_apart_count(t, runs[i].count);
     return ranks_now_and_then(t, mt_comm_runs(&t->comm, runs, count));
 }
 
@@ -1555,7 +1900,7 @@ static int ranks_move_row(struct mt_ranks *t, uint64_t dst, uint64_t src, uint64
 }
 
 /* Returns 1 if the rows of source and copy do not overlap, so that their order does not matter. */
-static int ranks_apart(const struct mt_copy_event *e)
+static int ranks_rows_apart(const struct mt_copy_event *e)
 {
     uint64_t src = (e->height - 1) * e->spitch + e->width, dst = (e->height - 1) * e->dpitch + e->width;
     return e->height < 1ull << 32 && e->width < 1ull << 48 && e->spitch < 1ull << 24 &&
@@ -1568,6 +1913,8 @@ static int ranks_copy(void *self, const struct mt_copy_event *e)
     uint32_t nobody;
     if (mt_team_stays(e))
         return 0;
+    if (t->apart)
+        return ranks_apart_copy(t, e);
     if (t->rounds && !mt_comm_moves(&t->comm, e))
         return rounds_copy(t, e);
     if ((t->rounds && rounds_flush(t) != 0) || mt_comm_copy(&t->comm, e) != 0)
@@ -1581,37 +1928,13 @@ static int ranks_copy(void *self, const struct mt_copy_event *e)
     for (uint64_t row = 0; row < e->height; row++) {
         uint64_t dst = e->dst + row * e->dpitch, src = e->src + row * e->spitch;
         if ((dst != src || nobody != 0) &&
-            ranks_move_row(t, dst, src, e->width, nobody, !ranks_apart(e)) != 0)
+            ranks_move_row(t, dst, src, e->width, nobody, !ranks_rows_apart(e)) != 0)
             return ranks_fail(t, "out of memory");
     }
     return ranks_write_moved(t) != 0 ? ranks_fail(t, "out of memory") : 0;
 }
 
 /* ---- transfer of results to rank 0 ---- */
-
-/* Numbers of mt_actor and mt_host_actor that are summed, from `load` on. */
-enum { ACTORS_AT_A_TIME = 1 << 14, ACTOR_NUMBERS = 3 + MT_SENDER_KINDS, HOST_NUMBERS = 4 };
-
-static int ranks_same_everywhere(uint64_t value)
-{
-    uint64_t range[2] = {value, ~value}, least[2];
-    MPI_Allreduce(range, least, 2, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-    return least[0] == value && least[1] == ~value;
-}
-
-/* Sums `numbers` numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
-static void ranks_sum_up(struct mt_ranks *t, void *first, size_t numbers, size_t n, size_t step)
-{
-    static uint64_t mine[ACTORS_AT_A_TIME * ACTOR_NUMBERS], sum[ACTORS_AT_A_TIME * ACTOR_NUMBERS];
-    for (size_t i = 0, k; i < n; i += k) {
-        k = n - i < ACTORS_AT_A_TIME ? n - i : ACTORS_AT_A_TIME;
-        for (size_t a = 0; a < k; a++)
-            memcpy(mine + numbers * a, (char *)first + (i + a) * step, numbers * sizeof *mine);
-        MPI_Reduce(mine, sum, (int)(numbers * k), MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-        for (size_t a = 0; t->rank == 0 && a < k; a++)
-            memcpy((char *)first + (i + a) * step, sum + numbers * a, numbers * sizeof *mine);
-    }
-}
 
 static int ranks_gather_transfers(struct mt_ranks *t)
 {
@@ -1692,10 +2015,12 @@ static int ranks_finish(void *self)
     if (t->rounds && rounds_flush(t) != 0)
         return -1;
     stats_phase(MT_RANK_RESULTS);
+    if (t->apart && ranks_apart_finish(t) != 0)
+        return -1;
     if (ranks_all_as_one(t->why || c->why ? -1 : ranks_add_crossings(t)) != 0)
         return ranks_fail(t, c->why ? c->why : "another rank failed");
-    if (!ranks_same_everywhere(c->nactors) || !ranks_same_everywhere(c->nhosts) ||
-        !ranks_same_everywhere(c->nlaunches) || !ranks_same_everywhere(c->records))
+    if (!split_same(c->nactors) || !split_same(c->nhosts) || !split_same(c->nlaunches) ||
+        !split_same(c->records))
         return ranks_fail(t,
                           "the ranks read different traces: an input changed, or is another file elsewhere");
     ranks_sum_up(t, &c->actors[0].load, ACTOR_NUMBERS, c->nactors, sizeof *c->actors);
@@ -1751,6 +2076,10 @@ const struct mt_session mt_ranks_session = {
     .unsplit = ranks_unsplit,
     .team = ranks_team,
     .by_parts = ranks_by_parts,
+    .join = ranks_join,
+    .unjoin = ranks_unjoin,
+    .apart = ranks_apart,
+    .any = ranks_any,
     .span = ranks_span,
     .again = ranks_again,
     .stopped = ranks_stopped,

@@ -63,6 +63,9 @@ struct mt_ranks {
     uint64_t batches, moved;
     const char *why;
     struct mt_rounds *rounds; /* ranks.c; NULL: each rank reads everything */
+    unsigned *apart;          /* rank that has the traces of a process, by its number; NULL: all have all */
+    size_t nprocesses;
+    int selected; /* the current launch is */
     int again, stopped;
 };
 

@@ -130,6 +130,7 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
                                   .first = in->first,
                                   .end = in->end,
                                   .fds = in->fds,
+                                  .absent = in->absent,
                                   .threads = in->threads ? in->threads : mt_cli_processors()};
     struct mt_error err;
     struct mt_source *s = mt_source_open(in->paths, in->npaths, &o, &err);

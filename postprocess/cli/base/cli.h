@@ -58,6 +58,7 @@ struct mt_inputs {
     const struct mt_launch_ends *ends; /* ends of launches, as in mt_source_options */
     uint64_t first, end;               /* range of the input, as in mt_source_options */
     const int *fds;                    /* open descriptors, as in mt_source_options */
+    const unsigned char *absent;       /* as in mt_source_options */
     unsigned threads;                  /* threads that decode compact traces; 0: one per processor */
     char **listed;                     /* traces found in folders; owned */
     size_t nlisted, listed_room;

@@ -698,7 +698,8 @@ int mt_pipeline_open(struct mt_pipeline *p)
                   : mt_team_of_threads(&p->options, mt_source_pool(p->source), threads > 2 ? threads - 1 : 1);
     if (p->team)
         pipeline_feed(p);
-    if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0))
+    if (!p->team || (p->inputs.ends && p->session->by_parts(p->team) != 0) ||
+        (p->joined && p->session->apart(p->team, p->joined, p->source) != 0))
         return mt_cli_fail("no memory or no threads for the analysis");
     return 0;
 }
@@ -714,8 +715,9 @@ int mt_pipeline_read(struct mt_pipeline *p)
         p->comm->records += p->feed.unread;
     if (p->comm)
         p->comm->reported = !p->comm->partial ? p->comm->records
-                            : p->inputs.ends  ? p->comm->reported /* ranks count spans */
-                                              : p->feed.reported;
+                            : p->inputs.ends || p->joined
+                                ? p->comm->reported /* ranks count spans, or each its own */
+                                : p->feed.reported;
     if (mt_session_stopped(p->session, p->team)) {
         mt_source_stop(p->source);
         rc = 0;

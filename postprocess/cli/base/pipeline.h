@@ -149,6 +149,7 @@ struct mt_pipeline {
     struct mt_output out;
     struct mt_source *source;
     const struct mt_session *session; /* session of several processes; NULL: one process */
+    const struct mt_joined *joined; /* traces of their machines, each read where it is; NULL: all have all */
     struct mt_team *team;
     struct mt_comm *comm; /* results of the communication analysis */
     struct mt_progress progress;

@@ -70,6 +70,7 @@ struct mt_extract {
     int no_addresses;              /* 1: reading was interrupted, so the section addresses is omitted */
     int many_addresses;            /* 1: too many addresses, so the section is omitted */
     struct mt_extract_share share; /* launches for members that read a part each */
+    struct mt_joined joined;       /* traces that are on different machines; else empty */
     int sharing;                   /* 1: the other members wait for this one */
     int no_more;                   /* 1: the further analyses were interrupted */
     struct mt_formats formats;
@@ -624,16 +625,17 @@ static int extract_share_merge(const struct mt_share *s, const char *data, size_
     return rc;
 }
 
-/* Analyses all parts, on all members together, after the last launch. The reporting member receives the
- * results. Returns 0, 1 if the user stopped it (no results), or -1, see mt_team_why. */
+/* Analyses all parts, on all members together, after the last launch; `apart`: each has analysed its traces
+ * already. The reporting member receives the results. Returns 0, 1 if the user stopped it (no results), or
+ * -1, see mt_team_why. */
 static int mt_extract_share(struct mt_extract_share *s, struct mt_locality_run *x,
-                            const struct mt_session *session, struct mt_team *team)
+                            const struct mt_session *session, struct mt_team *team, int apart)
 {
     const struct mt_share share = {&mt_locality_run_analysis, x, s->launches, s->count, extract_share_pack,
                                    extract_share_merge};
     if (!mt_locality_run_of_runs(x))
         return 0;
-    int rc = session->share(team, s->spans, &share);
+    int rc = apart ? 0 : session->share(team, s->spans, &share);
     return rc ? rc : session->fold(team, &share);
 }
 
@@ -694,7 +696,8 @@ static const struct mt_command command = {
         "and text,\n                for programs built with --mt-spaces=global,shared,local)\n",
     .after = "Under mpirun or srun the ranks share the work: raw traces and compact ones with an index are "
              "read by parts,\n"
-             "damaged ones and host traces by every rank (docs/mpi.md).\n"
+             "damaged ones and host traces by every rank, those of a job on several machines where they "
+             "lie (docs/mpi.md).\n"
              "\n"
              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
              "or reading was\n"
@@ -1047,6 +1050,16 @@ static int extract_place(void *self, const struct mt_item *item)
     return -1;
 }
 
+/* Notes launches for members that have traces of their own. */
+static int extract_launch(void *self, const struct mt_run_launch *l)
+{
+    struct mt_extract *x = self;
+    const struct mt_span none = {.count = 0};
+    return extract_share_note(&x->share, &x->p.more, &none);
+}
+
+static const struct mt_analysis extract_launches = {.needs = MT_NEEDS_ALL, .launch = extract_launch};
+
 static const struct mt_analysis extract_places = {.needs = MT_NEEDS_ALL | MT_NEEDS_PLACES,
                                                   .place = extract_place};
 
@@ -1115,13 +1128,13 @@ static int once_more(struct mt_extract *x);
 /* Finishes the work that members do together. Returns the exit code. */
 static int extract_share(struct mt_extract *x)
 {
-    if (!x->p.inputs.ends || !mt_locality_run_of_runs(&x->p.more))
+    if ((!x->p.inputs.ends && !x->p.joined) || !mt_locality_run_of_runs(&x->p.more))
         return 0;
     mt_comm_forget(x->p.comm);
     x->sharing = 1;
     int rc = mt_session_stopped(x->p.session, x->p.team)
                  ? 1
-                 : mt_extract_share(&x->share, &x->p.more, x->p.session, x->p.team);
+                 : mt_extract_share(&x->share, &x->p.more, x->p.session, x->p.team, x->p.joined != NULL);
     if (rc < 0)
         return mt_cli_fail("%s", mt_team_why(x->p.team));
     x->sharing = 0;
@@ -1138,6 +1151,19 @@ static void extract_locality_drop(struct mt_locality_run *x)
     x->more.options.chosen = x->options.chosen;
 }
 
+/* Returns 1 in the reporting member, after a message, if a trace of another one is damaged. Jointly. */
+static int extract_elsewhere(struct mt_extract *x)
+{
+    char why[512];
+    size_t n;
+    const struct mt_error *problem = mt_source_problems(x->p.source, &n);
+    int reports = session_reports(x->p.session),
+        any = x->p.session->any(n && !reports, n ? problem->message : "", why, sizeof why);
+    if (any && reports)
+        mt_cli_say("%s", why);
+    return any;
+}
+
 static int extract_run(struct mt_extract *x)
 {
     int complete, code = mt_pipeline_read(&x->p);
@@ -1145,9 +1171,11 @@ static int extract_run(struct mt_extract *x)
         code = once_more(x);
     if (code == 0)
         code = extract_share(x);
+    int elsewhere = code == 0 && x->p.joined && extract_elsewhere(x);
     if (code || !session_reports(x->p.session))
         return code;
     int input = mt_inputs_finish(x->p.source, &complete), known = complete;
+    complete = elsewhere ? 0 : complete;
     if (!x->p.options.host)
         mt_filter_explain(&x->p.filter, x->p.comm->nlaunches, mt_comm_reported_launches(x->p.comm));
     /* Transfers must not depend on the number of threads. */
@@ -1276,6 +1304,8 @@ static void extract_rows(struct mt_extract *x)
 {
     if (x->p.inputs.ends)
         mt_feed_add(&x->p.feed, &extract_places, x, NULL);
+    if (x->p.joined)
+        mt_feed_add(&x->p.feed, &extract_launches, x, "no memory for the further analyses");
     x->bytes.findings = &x->findings;
     if (x->judges)
         mt_feed_add(&x->p.feed, &mt_check_memory_analysis, &x->bytes, "no memory to follow the bytes");
@@ -1284,7 +1314,7 @@ static void extract_rows(struct mt_extract *x)
 /* Opens the inputs and begins the analysis. Returns the exit code. */
 static int open_all(struct mt_extract *x)
 {
-    if (!x->p.inputs.ends && !session_reports(x->p.session))
+    if (!x->p.inputs.ends && !x->p.joined && !session_reports(x->p.session))
         x->p.more.options.chosen = 0; /* rank 0 runs the analyses alone */
     x->judges =
         x->formats.format == MT_FORMAT_SUMMARY && x->p.spaces && !(x->p.inputs.flags & MT_SOURCE_NO_HOST);
@@ -1323,10 +1353,33 @@ static int once_more(struct mt_extract *x)
     return code ? code : mt_pipeline_read(&x->p);
 }
 
+/* Each member reads the traces of its machine. What needs all accesses in one order is left out. */
+static void extract_join(struct mt_extract *x)
+{
+    static const unsigned whole = 1u << MT_LOCALITY_REUSE | 1u << MT_LOCALITY_PLACEMENT;
+    const unsigned lost = x->p.more.options.chosen & whole;
+    x->p.joined = &x->joined;
+    x->p.inputs.paths = x->joined.paths;
+    x->p.inputs.npaths = x->p.inputs.ncompanions = x->joined.n;
+    x->p.inputs.companions = x->joined.companions;
+    x->p.inputs.absent = x->joined.absent;
+    x->p.more.options.chosen &= ~whole;
+    if ((lost || x->sections & 1u << MT_ADDRESSES) && session_reports(x->p.session))
+        mt_cli_say("traces are on several machines: %s%s%s left out",
+                   x->sections & 1u << MT_ADDRESSES ? "addresses" : "",
+                   lost && x->sections & 1u << MT_ADDRESSES ? ", " : "", lost ? "reuse and placement" : "");
+    x->sections &= ~(1u << MT_ADDRESSES);
+}
+
 /* Opens the inputs in step, since all members need all inputs if each reads a part. */
 static int open_together(struct mt_extract *x)
 {
-    if (x->by_parts)
+    int joined = x->by_parts ? x->p.session->join(x->p.inputs.paths, x->p.inputs.npaths, &x->joined) : 0;
+    if (joined < 0)
+        return mt_cli_fail("the ranks' traces cannot be joined");
+    if (joined)
+        extract_join(x);
+    else if (x->by_parts)
         x->p.inputs.ends = x->ends = x->p.session->split(x->p.inputs.paths, x->p.inputs.npaths);
     return session_agree(x->p.session, open_all(x));
 }
@@ -1336,7 +1389,11 @@ static void close_all(struct mt_extract *x)
     size_t n = x->p.inputs.npaths;
     mt_addresses_free(&x->addresses);
     extract_share_free(&x->share);
+    if (x->p.joined)
+        x->p.inputs.companions = NULL; /* those are not its own */
     mt_pipeline_free(&x->p);
+    if (x->p.joined)
+        x->p.session->unjoin(&x->joined);
     mt_findings_free(&x->findings);
     if (x->ends)
         x->p.session->unsplit(x->ends, n);
