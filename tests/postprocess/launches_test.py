@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Traces of very many launches: what a launch costs in memory, and sums by kernel counted by hand. usage: launches_test.py BIN_FOLDER
+"""Traces of very many launches or pages: what one costs in memory, where memory is limited, and sums by kernel counted by hand. usage: launches_test.py BIN_FOLDER
 [--memory]"""
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,40 @@ def histograms(path, n):
         assert r["CTA"]["lines"] == 2 * lines and r["CTA"]["largest"] == lines and r["uses"] == 2 * lines + 1, (i, r)
 
 
+def sparse(folder, pages):
+    """One byte of each page, stored by one launch and loaded by another CTA in the next."""
+    path = os.path.join(folder, f"sparse-{pages}")
+    with open(path, "wb") as f:
+        f.write(trace([(name, [record(0, kind, 1, BASE + 4096 * i, (x, 0, 0)) for i in range(pages)]) for name, kind, x in (("put", STORE, 0), ("get", LOAD, 1))]))
+    return path
+
+
+def page(folder):
+    """What a page costs of which one byte is used: far less than entries for all its bytes (16 KB, with the readers twice that)."""
+    few, many = (sparse(folder, n) for n in (5000, 30000))
+    for sections, most in (("KCV,KDV", 2500), ("quick", 3500), ("all,more", 14000)):
+        peaks = [peak(BIN + "/mt-extract", "-s", sections, "--no-companion", path) for path in (few, many)]
+        a_page = (peaks[1] - peaks[0]) / 25000
+        assert a_page < most, f"-s {sections}: {a_page:.0f} bytes for a page"
+
+
+def limited(folder):
+    """Where addresses are limited, reading ends in time, says why and what needs less, and what was read has its results."""
+    path, limit = sparse(folder, 200000), 320 << 20
+    command = [BIN + "/mt-extract", "-s", "KDV,transfers,more", "--threads=1", "--no-companion", path]
+    whole = subprocess.run(command, capture_output=True, check=False)
+    assert whole.returncode == 0 and b"memory" not in whole.stderr, (whole.returncode, whole.stderr)
+    some = subprocess.run(command, capture_output=True, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    words = some.stderr.decode()
+    assert some.returncode == 3, (some.returncode, words)
+    for part in ("memory runs out: ", "until ulimit -v", "--launches=A..B reads less", "-s quick", "interrupted after"):
+        assert part in words, (part, words)
+    whole, some = json.loads(whole.stdout), json.loads(some.stdout)
+    assert whole["records"] == 400000 and 1000 < some["records"] < 200000 and not some["complete"], some["records"]
+    assert some["KDV"] == {"put": {"0": {"Load": 0, "Store": some["records"]}}}, some["KDV"]
+    assert any("interrupted after" in note for note in some["notes"])
+
+
 folder = tempfile.mkdtemp(prefix="mt-launches-")
 try:
     paths = [make(folder, n) for n in (FEW, MANY)]
@@ -103,6 +138,8 @@ try:
     histograms(paths[0], FEW)
     if "--memory" in sys.argv:
         memory(*paths)
+        page(folder)
+        limited(folder)
 finally:
     shutil.rmtree(folder)
 print("launches: sums by kernel, histograms and memory of each launch")

@@ -550,6 +550,63 @@ static int feed_finish(struct mt_feed *f)
     return 0;
 }
 
+/* ---- memory: reading ends while results of what was read still fit ---- */
+
+/* LEAST: bytes between two looks; PAGE: most bytes of all analyses for an access, which may be the first one
+ * of a page. */
+enum { LEAST = 4 << 20, PART = 16, PAGE = 8 << 10, FEW_RUNS = 64 };
+
+#define LESS_MEMORY "--launches=A..B reads less; extract -s quick and report --quick need less"
+
+/* Returns 1 if memory is short; then reading ends as after a signal. */
+static int feed_is_short(struct mt_feed *f)
+{
+    const uint64_t used = mt_memory_used();
+    if (f->look && used < f->look)
+        return 0;
+    f->memory = mt_memory_look(NULL);
+    f->look = used + (f->memory.left / PART > LEAST ? f->memory.left / PART : LEAST);
+    if (!f->memory.is_short || mt_cli_stop)
+        return 0;
+    mt_cli_say("memory runs out: %s in use, %s left until %s. Results of what was read follow (" LESS_MEMORY
+               ")",
+               mt_number_bytes(f->memory.used).text, mt_number_bytes(f->memory.left).text, f->memory.limit);
+    __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);
+    mt_source_stop(f->source);
+    return 1;
+}
+
+/* Returns how many runs of the item may be fed before memory is looked at again. */
+static size_t feed_step(const struct mt_feed *f, const struct mt_item *item)
+{
+    const uint64_t most = f->memory.left / (2 * PART) / PAGE, n = feed_count(item);
+    if (item->kind != MT_ITEM_RUNS || item->host || !item->runs || n <= most)
+        return item->count;
+    const size_t step = (size_t)((double)item->count * (double)most / (double)n);
+    return step > FEW_RUNS ? step : FEW_RUNS;
+}
+
+/* Passes an item, in pieces if it might need much of the memory that is left. */
+static int feed_pieces(struct mt_feed *f, const struct mt_item *item)
+{
+    size_t at = 0;
+    int rc;
+    do {
+        if (feed_is_short(f))
+            return 0;
+        struct mt_item piece = *item;
+        const size_t step = feed_step(f, item), left = item->count - at;
+        piece.count = left < step ? left : step;
+        if (piece.count < item->count) {
+            piece.runs = item->runs + at;
+            piece.flags &= ~(unsigned)((at ? MT_BATCH_BEGIN : 0) | (piece.count < left ? MT_BATCH_END : 0));
+        }
+        rc = feed_item(f, &piece);
+        at += piece.count;
+    } while (rc == 0 && at < item->count && !mt_cli_stop);
+    return rc;
+}
+
 int mt_feed_read(struct mt_feed *f)
 {
     struct mt_item item;
@@ -559,7 +616,7 @@ int mt_feed_read(struct mt_feed *f)
     if (rc == 0 && f->again && mt_source_rewind(f->source, &f->err) != 0)
         return MT_FEED_UNREADABLE;
     while (rc == 0 && !feed_enough(f) && (more = mt_source_next(f->source, &item, &f->err)) > 0) {
-        rc = feed_item(f, &item);
+        rc = feed_pieces(f, &item);
         if (f->progress)
             mt_progress_step(f->progress, f->source, f->accesses);
     }
@@ -581,9 +638,15 @@ void mt_feed_free(struct mt_feed *f)
     f->nrows = 0;
 }
 
+/* Prints why analyses failed; returns the exit code. */
+static int feed_why(const char *why)
+{
+    return mt_cli_fail(strstr(why, "memory") ? "%s (" LESS_MEMORY ")" : "%s", why);
+}
+
 int mt_feed_failed(const struct mt_feed *f, int rc)
 {
-    return rc == MT_FEED_UNREADABLE ? mt_cli_failed(&f->err) : mt_cli_fail("%s", f->why);
+    return rc == MT_FEED_UNREADABLE ? mt_cli_failed(&f->err) : feed_why(f->why);
 }
 
 void mt_pipeline_init(struct mt_pipeline *p)
@@ -725,7 +788,7 @@ int mt_pipeline_read(struct mt_pipeline *p)
     if (!p->comm && mt_session_again(p->session, p->team))
         return MT_EXIT_FAILURE; /* the caller prints the message */
     if (!p->comm)
-        return mt_cli_fail("%s", p->why ? p->why : mt_team_why(p->team));
+        return feed_why(p->why ? p->why : mt_team_why(p->team));
     return rc ? mt_feed_failed(&p->feed, rc) : 0;
 }
 

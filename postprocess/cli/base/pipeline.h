@@ -6,6 +6,7 @@
 #define MT_CLI_PIPELINE_H
 
 #include "cli.h"
+#include "memory.h"
 #include "analysis/comm/comm.h"
 #include "analysis/base/parts.h"
 #include "analysis/locality/locality.h"
@@ -117,14 +118,16 @@ struct mt_feed {
     struct mt_error err;
     /* Internal state: */
     struct mt_run_launch launch; /* current launch */
+    struct mt_memory memory;     /* as it was last looked at */
+    uint64_t look;               /* bytes in use at which it is looked at again */
     struct mt_access_run *made;  /* converted runs of the current item */
     size_t room;
 };
 
 /* Adds a row and calls its init, with the feed's source. `why` NULL: the caller knows the reason. */
 void mt_feed_add(struct mt_feed *f, const struct mt_analysis *of, void *self, const char *why);
-/* Reads to the end, or until a row has enough. Returns 0 or a value of the enum above. All rows are finished,
- * unless one failed. */
+/* Reads to the end, or until a row has enough, or as if interrupted (mt_cli_stop) until memory is short.
+ * Returns 0 or a value of the enum above. All rows are finished, unless one failed. */
 int mt_feed_read(struct mt_feed *f);
 /* Prints the error of such a value; returns an exit code. */
 int mt_feed_failed(const struct mt_feed *f, int rc);

@@ -1107,8 +1107,10 @@ static int address_pass(struct mt_extract *x)
     struct mt_feed f = {.source = x->p.source, .progress = &x->p.progress, .again = 1};
     if (too_many_addresses(x))
         return 0;
+    const uint64_t quarter = mt_memory_look(NULL).left / 4;
     if (mt_keyset_index(&x->p.comm->keys) != 0 ||
-        mt_addresses_init(&x->addresses, &x->p.comm->keys, ADDRESSES_BUDGET) != 0)
+        mt_addresses_init(&x->addresses, &x->p.comm->keys,
+                          quarter < ADDRESSES_BUDGET ? quarter : ADDRESSES_BUDGET) != 0)
         return extract_addresses_failed(&x->addresses);
     if (x->p.comm->keys.count == 0)
         return 0;
