@@ -69,8 +69,10 @@ def compare_accesses(program, folder):
         raise Failed(f"{program}: the traces of vectors and of threads have other launches")
     for (name, a), (_, b) in zip(*seen):
         for thread in () if name in WAITS else sorted(a.keys() | b.keys()):
-            if a.get(thread) != b.get(thread):
-                raise Failed(f"{program}: {name}, thread {thread}: as vectors {a.get(thread)}, else {b.get(thread)}")
+            x, y = a.get(thread, []), b.get(thread, [])
+            if x != y:
+                at = next((i for i, (p, q) in enumerate(zip(x, y)) if p != q), min(len(x), len(y)))
+                raise Failed(f"{program}: {name}, thread {thread}, access {at} of {len(x)} and {len(y)}: as vectors {x[at:at + 4]}, else {y[at:at + 4]}")
     return sum(len(seq) for _, threads in seen[0] for seq in threads.values())
 
 
@@ -120,12 +122,12 @@ def shapes(world):
         holds(said, said.splitlines().count("all right") == 2)
 
 
-def by_chance(world, kernels, seeds):
+def by_chance(world, kernels, seeds, make=generate.program):
     """Kernels made by chance (generate.py)."""
     folder, source, program = world.folder("traces"), world.path("chance.cu"), world.path("chance")
     for seed in seeds:
         with open(source, "w", encoding="utf-8") as f:
-            f.write(generate.program(seed, kernels))
+            f.write(make(seed, kernels))
         have, lack = build(source, program, "-O1")
         holds(f"seed {seed}: only {have} of {kernels} kernels run as vectors: {lack}", have >= 0.8 * kernels)
         compare(program, folder)
@@ -137,10 +139,21 @@ def chance(world):
     by_chance(world, 3, [1])
 
 
+@case("regular", COST=20)
+def regular(world):
+    by_chance(world, 5, range(1, 3), generate.regular)
+
+
 @case("many", long=True, TIMEOUT=5400)
 def many(world):
     """Twelve hundred kernels, half an hour."""
     by_chance(world, 30, range(1, 42))
+
+
+@case("many_regular", long=True, TIMEOUT=5400)
+def many_regular(world):
+    """Six hundred with regular accesses."""
+    by_chance(world, 20, range(4, 34), generate.regular)
 
 
 @case("leaves")

@@ -2,6 +2,7 @@
 returns, calls, local arrays, barriers, warp collectives, atomics. Unsigned arithmetic and masked shifts and indices leave
 nothing undefined; what several threads write is either added atomically, or a barrier stands between."""
 import random
+import re
 
 DIMENSIONS = [(32, 1, 1), (64, 1, 1), (128, 1, 1), (32, 4, 1), (64, 2, 1), (16, 2, 1), (16, 16, 1), (16, 4, 2), (48, 2, 1),
               (96, 1, 1), (8, 8, 1), (33, 1, 1), (100, 1, 1), (256, 1, 1)]
@@ -237,5 +238,120 @@ int main()
         in[i] = i * 2654435761u ^ i >> 3;
     for (u i = 0; i < N; i++)
         out[i] = 0;
+""" + "\n".join(launches) + "\n    return 0;\n}\n")
+    return "".join(text)
+
+
+class Regular(Maker):
+    """Loops of one block and accesses in a row, at places that move by the same distance each time; and others between them."""
+
+    def place(self, i, words):
+        """An index below `words`, for i below 40 and threads below 256."""
+        r = self.r
+        x, y, k = r.choice([0, 1, 1, 1, 2, 3]), r.choice([0, 0, 40, 64]), r.choice([0, 1, 1, 2, 32, 300])
+        parts = [f"threadIdx.x * {x}", f"threadIdx.y * {y}", f"blockIdx.x * {r.choice([0, 256, 1000])}", str(r.randrange(64))]
+        parts = [p for p in parts if not re.search(r"\* 0$", p)]
+        if i:
+            parts.append(r.choice([f"{i} * {k}", f"{i} * {k}", f"{i} * (n + 1)", f"({i} << 2)", f"(n * 3 + {i}) * 4", f"(40 - {i}) * {k}"]))
+        r.shuffle(parts)
+        return f"({' + '.join(parts)})" if r.randrange(8) else f"(({' + '.join(parts)}) & {words - 1})"
+
+    def access(self, i):
+        r, kind = self.r, self.r.randrange(12)
+        of = r.choice(["in", "in", "more"])
+        if kind < 7:
+            self.out(f"a {r.choice(['+=', '^='])} {of}[{self.place(i, 1 << 14)}];")
+        elif kind < 9:
+            self.out(f"out[({i or r.randrange(40)}) * all + me] = a;" if r.randrange(2) else f"out[N + me * 48 + {i or r.randrange(40)}] = a + 1;")
+        elif kind == 9:
+            self.out(f"b += ((const uint2 *){of})[{self.place(i, 1 << 14)}].y;")
+        elif kind == 10:
+            self.out(f"b ^= ((const unsigned char *){of})[{self.place(i, 1 << 14)}];")
+        else:
+            self.out(r.choice([f"a ^= in[b & {(1 << 14) - 1}];", "atomicAdd(&sums[b & 15], 1u);", "b = mix(b);", "if (b & 1) a += more[b & 255];"]))
+
+    def loop(self):
+        r, i, kind = self.r, self.name(), self.r.randrange(8)
+        t = r.choice(["int", "u", "long long", "unsigned long long", "int", "unsigned short"])
+        s, e = r.randrange(3), r.choice(["n * 5", "n", str(r.randrange(40)), "39", "(lane() & 3) + 2", "n + blockIdx.x"])
+        step = r.choice([1, 1, 1, 2, 3])
+        if kind < 5:
+            head = f"for ({t} {i} = {s}; {i} < {e}; {i} += {step})"
+        elif kind == 5:
+            head = f"for ({t} {i} = {e}; {i}-- > 0;)"
+        elif kind == 6:
+            head = f"for (int {i} = (int)({e}) - 1; {i} >= {s}; {i} -= {step})"
+        else:
+            p = self.name()
+            self.out(f"const u *{p} = in + {self.place(None, 1 << 14)};")
+            head = f"for ({t} {i} = 0; {i} < {e}; {i}++, {p} += {r.choice(['1', '32', '(n + 1)', '-1 + 2'])})"
+        self.out(f"{r.choice(['', '', '', '#pragma unroll 1'])}\n    {head} {{" if r.randrange(2) else f"{head} {{")
+        self.depth += 1
+        if kind == 7:
+            self.out(f"a += *{p};")
+        for _ in range(r.choice([1, 1, 2, 3, 6])):
+            self.access(i)
+        if r.randrange(6) == 0:
+            self.loop()
+        self.depth -= 1
+        self.out("}")
+
+    def part(self):
+        kind = self.r.randrange(10)
+        if kind < 5:
+            self.loop()
+        elif kind < 8:
+            for _ in range(self.r.choice([2, 3, 5, 9, 40])):
+                self.access(None)
+        else:
+            self.out(f"if {self.r.choice(['(me < all - 40)', '(threadIdx.x < blockDim.x)', '(threadIdx.x != 3)', '(n > 2)', '(b & 1)'])} {{")
+            self.depth += 1
+            self.part()
+            self.depth -= 1
+            self.out("}")
+
+    def kernel(self, number):
+        self.dim = self.r.choice([d for d in DIMENSIONS if d[0] * d[1] * d[2] <= 128])
+        self.lines = [f"__global__ void k{number}(const u *in, const u *more, u *out, u *sums, u n)", "{"]
+        self.out("u threads = blockDim.x * blockDim.y * blockDim.z, all = threads * gridDim.x, me = blockIdx.x * threads + tid(), a = me, b = n;")
+        for _ in range(self.r.randrange(2, 6)):
+            self.part()
+            if self.r.randrange(5) == 0:
+                self.out("__syncthreads();")
+        self.out("out[me] = mix(a) ^ mix(b + 1);")
+        self.lines.append("}")
+        return "\n".join(self.lines) + "\n"
+
+
+def regular(seed, kernels):
+    text, launches = [HEAD.replace("#define N 1024", "#define N (48 * 3 * 256)")], []
+    maker = Regular(seed)
+    for i in range(kernels):
+        text.append(maker.kernel(i))
+        x, y, z = maker.dim
+        launches.append(f"    k{i}<<<3, dim3({x}, {y}, {z})>>>(in, more, out, sums, {maker.r.randrange(8)}); show({i});")
+    text.append("""static u *in, *more, *out, *sums;
+static void show(int k)
+{
+    cudaError_t e = cudaDeviceSynchronize();
+    u h = 0;
+    for (u i = 0; i < 2 * N; i++)
+        h = (h ^ out[i]) * 0x01000193u;
+    for (u i = 0; i < 16; i++)
+        h = (h ^ sums[i]) * 0x01000193u;
+    printf("k%d %s %08x\\n", k, cudaGetErrorString(e), h);
+    if (e != cudaSuccess)
+        exit(1);
+}
+int main()
+{
+    cudaMallocManaged(&in, 4 * N);
+    cudaMallocManaged(&more, 4 * N);
+    cudaMallocManaged(&out, 8 * N);
+    cudaMallocManaged(&sums, 64);
+    for (u i = 0; i < N; i++) {
+        in[i] = i * 2654435761u ^ i >> 3;
+        more[i] = in[i] * 17;
+    }
 """ + "\n".join(launches) + "\n    return 0;\n}\n")
     return "".join(text)

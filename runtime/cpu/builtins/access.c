@@ -409,6 +409,10 @@ MT_BUILTIN MT_KEPT uint32_t __mt_warp_generic_lanes(const uint64_t *lane, uint32
 
 /* ---- regions (format/container/region.h): their code stores the bases ---- */
 
+/* Calls that record are declared not to touch memory that other code sees (record.c of the pass), so LLVM
+ * must not keep what it knows of the buffer's position across them. */
+typedef struct mt_access_run *volatile region_position;
+
 static MT_KEPT uint64_t *region_room(uint32_t units)
 {
     return (uint64_t *)mt_cpu_region_room(units);
@@ -419,9 +423,10 @@ static MT_KEPT uint64_t *region_room(uint32_t units)
 MT_INLINED uint64_t *__mt_region_begin(uint32_t units)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (__builtin_expect((uint64_t)((char *)t->run_end - (char *)t->run) < units * sizeof *t->run, 0))
+    struct mt_access_run *run = *(region_position *)&t->run, *end = *(region_position *)&t->run_end;
+    if (__builtin_expect((uint64_t)((char *)end - (char *)run) < units * sizeof *run, 0))
         return region_room(units);
-    return (uint64_t *)t->run;
+    return (uint64_t *)run;
 }
 
 /* Completes an entry, but for the laps and steps of a loop. */
@@ -433,7 +438,7 @@ MT_INLINED void __mt_region_end(uint64_t *word, const void *of, uint32_t warp, u
     word[MT_REGION_WARP] = t->smid | (uint64_t)warp << 32;
     word[MT_REGION_BASE] = (uint64_t)access_site_base() << 32;
     word[MT_REGION_ZERO] = 0;
-    t->run = (struct mt_access_run *)word + units;
+    *(region_position *)&t->run = (struct mt_access_run *)word + units;
 }
 
 /* Ends an entry after `laps` laps and the first `made` accesses of the next; the others are recorded by
