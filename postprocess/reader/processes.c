@@ -126,15 +126,23 @@ static int exchange_is(const struct exchange *x, int way)
     return 1;
 }
 
-/* Takes the bounds of one exchange, whose `n` calls are given. */
-static void clocks_bound(struct clocks *k, const struct exchange *x, size_t n)
+/* Returns 1 if the ranks of an exchange, whose `n` calls are given, differ in what they call. */
+static int exchange_is_odd(const struct exchange *x, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         if (x[i].from == UINT64_MAX &&
-            (strcmp(x[i].call->op, x->call->op) != 0 || x[i].call->root != x->call->root)) {
-            k->odd++;
-            return;
-        }
+            (strcmp(x[i].call->op, x->call->op) != 0 || x[i].call->root != x->call->root))
+            return 1;
+    return 0;
+}
+
+/* Takes the bounds of one exchange, whose `n` calls are given. */
+static void clocks_bound(struct clocks *k, const struct exchange *x, size_t n)
+{
+    if (exchange_is_odd(x, n)) {
+        k->odd++;
+        return;
+    }
     for (size_t h = 0; h < k->hosts; h++)
         k->sent[h] = -1, k->heard[h] = UNBOUNDED;
     for (size_t i = 0; i < n; i++) {
@@ -155,16 +163,21 @@ static void clocks_bound(struct clocks *k, const struct exchange *x, size_t n)
     k->used += (size_t)used;
 }
 
+/* Returns the end of the exchange that begins at call i. */
+static size_t exchange_end(const struct clocks *k, size_t i)
+{
+    const struct exchange *x = &k->list[i], *y = x + 1;
+    while (y < k->list + k->n && x->comm == y->comm && x->from == y->from && x->to == y->to &&
+           x->number == y->number)
+        y++;
+    return (size_t)(y - k->list);
+}
+
 static void clocks_bound_all(struct clocks *k)
 {
     for (size_t i = 0, end; i < k->n; i = end) {
-        const struct exchange *x = &k->list[i];
-        for (end = i + 1; end < k->n; end++) {
-            const struct exchange *y = &k->list[end];
-            if (x->comm != y->comm || x->from != y->from || x->to != y->to || x->number != y->number)
-                break;
-        }
-        clocks_bound(k, x, end - i);
+        end = exchange_end(k, i);
+        clocks_bound(k, &k->list[i], end - i);
     }
 }
 
@@ -225,12 +238,104 @@ static void clocks_choose(struct clocks *k, struct mt_job_host *hosts)
     }
 }
 
+/* ---- clocks of different rates: no constant shifts fit. Then times of a machine are put off from a call on
+ * that would end before another machine has begun it. */
+
+static int64_t clock_more(const struct mt_job_host *h, int64_t at)
+{
+    size_t after = MT_FIRST(i, h->nsteps, h->steps[i].at > at);
+    return after ? h->steps[after - 1].more : 0;
+}
+
+/* Returns a time of the machine by the first machine's clock; 0 stays 0. */
+static uint64_t clock_time(const struct mt_job_host *h, uint64_t ns)
+{
+    if (!ns || ns >= (uint64_t)UNBOUNDED)
+        return ns;
+    int64_t t = (int64_t)ns + h->shift;
+    t += clock_more(h, t);
+    return t > 0 ? (uint64_t)t : 1;
+}
+
+/* Puts times from the given one on off, by `more` at least. Returns 0, or -1 without memory. */
+static int clock_put_off(struct mt_job_host *h, uint64_t ns, int64_t more)
+{
+    int64_t at = (int64_t)ns + h->shift;
+    if (mt_grow(&h->steps, &h->step_room, h->nsteps + 1, sizeof *h->steps) != 0)
+        return -1;
+    more += clock_more(h, at);
+    size_t first = MT_FIRST(i, h->nsteps, h->steps[i].at >= at), rest = first;
+    while (rest < h->nsteps && h->steps[rest].more <= more)
+        rest++;
+    memmove(&h->steps[first + 1], &h->steps[rest], (h->nsteps - rest) * sizeof *h->steps);
+    h->steps[first] = (struct mt_clock_step){at, more};
+    h->nsteps = first + 1 + h->nsteps - rest;
+    return 0;
+}
+
+/* Makes one exchange end where it has begun everywhere. Returns 1 if times changed, -1 without memory. */
+static int clocks_order(struct mt_job_host *hosts, const struct exchange *x, size_t n)
+{
+    uint64_t begun = 0;
+    int changed = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t begin = exchange_is(&x[i], 0) ? clock_time(&hosts[x[i].host], x[i].begin) : 0;
+        begun = begin > begun ? begin : begun;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = clock_time(&hosts[x[i].host], x[i].end);
+        if (!exchange_is(&x[i], 1) || end >= begun)
+            continue;
+        if (clock_put_off(&hosts[x[i].host], x[i].end, (int64_t)(begun - end)) != 0)
+            return -1;
+        changed = 1;
+    }
+    return changed;
+}
+
+struct exchanged {
+    uint64_t begun;
+    size_t first, n;
+};
+MT_ORDER_2(exchanged_order, struct exchanged, begun, first)
+
+/* Puts all exchanges in order, by time; what is put off can put off others. Returns 0, or -1 without memory.
+ */
+static int clocks_order_all(const struct clocks *k, struct mt_job_host *hosts)
+{
+    enum { PASSES = 32 };
+    struct exchanged *list = malloc((k->n + 1) * sizeof *list);
+    size_t n = 0;
+    int changed = list ? 1 : -1;
+    for (size_t i = 0, end; list && i < k->n; i = end) {
+        struct exchanged x = {0, i, (end = exchange_end(k, i)) - i};
+        for (size_t c = i; c < end; c++) {
+            uint64_t begin = clock_time(&hosts[k->list[c].host], k->list[c].begin);
+            x.begun = begin > x.begun ? begin : x.begun;
+        }
+        if (!exchange_is_odd(&k->list[i], x.n))
+            list[n++] = x;
+    }
+    if (n)
+        qsort(list, n, sizeof *list, exchanged_order);
+    for (int pass = 0; changed > 0 && pass < PASSES; pass++) {
+        changed = 0;
+        for (size_t i = 0; changed >= 0 && i < n; i++) {
+            int c = clocks_order(hosts, &k->list[list[i].first], list[i].n);
+            changed = c < 0 ? c : changed | c;
+        }
+    }
+    free(list);
+    return changed < 0 ? -1 : 0;
+}
+
 static void clocks_say(struct mt_source_merge *m, const struct clocks *k, int64_t wider)
 {
-    char within[64], twice[96] = "";
+    char within[64], twice[128] = "";
     snprintf(within, sizeof within, "%.3f ms", (double)k->apart / 1e6);
     if (wider)
-        snprintf(twice, sizeof twice, "; the clocks run at different rates, up to %.3f ms apart",
+        snprintf(twice, sizeof twice,
+                 "; the clocks run at different rates, up to %.3f ms apart: times are put off where needed",
                  (double)wider / 1e6);
     if (!k->used)
         mt_merge_note(m, 0,
@@ -276,6 +381,8 @@ static int clocks_align(struct mt_source_merge *m)
         return 0;
     if (clocks_read(m, &k) == 0 && (wider = clocks_agree(&k)) >= 0) {
         clocks_choose(&k, m->machines);
+        if (wider && clocks_order_all(&k, m->machines) != 0)
+            wider = -1;
         clocks_say(m, &k, wider);
     }
     free(k.list);
@@ -284,33 +391,34 @@ static int clocks_align(struct mt_source_merge *m)
     return wider < 0 ? -1 : 0;
 }
 
-static void clock_shift(uint64_t *ns, int64_t shift)
-{
-    if (*ns && *ns < (uint64_t)UNBOUNDED)
-        *ns = (int64_t)*ns + shift > 0 ? *ns + (uint64_t)shift : 1;
-}
-
 /* Makes all times of a companion those of the first machine's clock. */
-static void clocks_shift(struct mt_companion *c, int64_t shift)
+static void clocks_shift(struct mt_companion *c, const struct mt_job_host *h)
 {
-    for (size_t i = 0; c && shift && i < c->nlaunches; i++)
-        clock_shift(&c->launches[i].begin_ns, shift), clock_shift(&c->launches[i].end_ns, shift);
-    for (size_t i = 0; c && shift && i < c->ncopies; i++)
-        clock_shift(&c->copies[i].begin_ns, shift);
-    for (size_t i = 0; c && shift && i < c->nallocs; i++)
-        clock_shift(&c->allocs[i].ns, shift), clock_shift(&c->allocs[i].free_ns, shift);
-    for (size_t i = 0; c && shift && i < c->nranges; i++)
-        clock_shift(&c->ranges[i].begin_ns, shift), clock_shift(&c->ranges[i].end_ns, shift);
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        c->launches[i].begin_ns = clock_time(h, c->launches[i].begin_ns);
+        c->launches[i].end_ns = clock_time(h, c->launches[i].end_ns);
+    }
+    for (size_t i = 0; i < c->ncopies; i++)
+        c->copies[i].begin_ns = clock_time(h, c->copies[i].begin_ns);
+    for (size_t i = 0; i < c->nallocs; i++) {
+        c->allocs[i].ns = clock_time(h, c->allocs[i].ns);
+        c->allocs[i].free_ns = clock_time(h, c->allocs[i].free_ns);
+    }
+    for (size_t i = 0; i < c->nranges; i++) {
+        c->ranges[i].begin_ns = clock_time(h, c->ranges[i].begin_ns);
+        c->ranges[i].end_ns = clock_time(h, c->ranges[i].end_ns);
+    }
 }
 
 static void processes_shift(struct mt_source_merge *m)
 {
     for (size_t i = 0; i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
-        int64_t shift = m->machines[in->process->host].shift;
-        clocks_shift(in->companion, shift);
-        if (in->beside != in->companion)
-            clocks_shift(in->beside, shift);
+        const struct mt_job_host *h = &m->machines[in->process->host];
+        if (in->companion)
+            clocks_shift(in->companion, h);
+        if (in->beside && in->beside != in->companion)
+            clocks_shift(in->beside, h);
     }
 }
 
@@ -643,9 +751,7 @@ static int processes_number(struct mt_source_merge *m)
         for (size_t i = 0; i < m->ninputs; i++)
             if (m->inputs[i].process == p)
                 moments_of(&t, mt_input_companion(&m->inputs[i]));
-        uint64_t start = p->start_ns;
-        clock_shift(&start, m->machines[p->host].shift);
-        moments_settle(&t, first, start);
+        moments_settle(&t, first, clock_time(&m->machines[p->host], p->start_ns));
         p->was = malloc((t.n - first + 1) * sizeof *p->was);
         p->is = malloc((t.n - first + 1) * sizeof *p->is);
         t.failed |= !p->was || !p->is;
@@ -799,6 +905,8 @@ void mt_processes_free(struct mt_source_merge *m)
         free(m->processes[k].is);
         free(m->processes[k].opened);
     }
+    for (size_t k = 0; k < m->nmachines; k++)
+        free(m->machines[k].steps);
     free(m->processes);
     free(m->machines);
 }

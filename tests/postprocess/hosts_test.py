@@ -153,6 +153,19 @@ def check_order(job, folders, notes):
         assert a is None or b is None or a == b, row
 
 
+def drifting():
+    """Clocks of different rates, so that no constant differences fit: the order is one that could have been, all the same."""
+    said = 0
+    for seed in range(12):
+        job = Job(random.Random(seed), 40, drift=10 ** -(2 + seed % 4))
+        with tempfile.TemporaryDirectory() as folder:
+            folders = job.write(folder)
+            notes = json.loads(extract("-s", "KCV", *folders))["notes"]
+            check_order(job, folders, notes)
+            said += any("run at different rates" in n for n in notes)
+    assert said >= 4, said
+
+
 def parts(count, n):
     return [len(range(k, count, n)) for k in range(n)]
 
@@ -278,6 +291,7 @@ def main():
             print("seed", seed)
             raise
     alone()
+    drifting()
     if shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "../libexec/memtrace/mt-extract-mpi")):
         apart()
     print("ok")

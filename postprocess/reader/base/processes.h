@@ -12,12 +12,19 @@ struct mt_opened {
     int64_t device; /* device number in the job; -1: none */
 };
 
+/* Times from `at` on are put off by `more` ns; both count after the shift. */
+struct mt_clock_step {
+    int64_t at, more;
+};
+
 /* A machine of the job. Machines are told apart by their names. */
 struct mt_job_host {
     const char *name; /* "": not known (older companions) */
     int64_t wall;     /* CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns; 0: not known */
     int64_t shift;    /* ns that its times get, so that they are those of the first machine's clock */
     int64_t first;    /* number in the job of its device 0 */
+    struct mt_clock_step *steps; /* ascending */
+    size_t nsteps, step_room;
 };
 
 struct mt_process {
