@@ -853,7 +853,7 @@ void mt_planes_filled(struct mt_planes dst, struct mt_planes_size size, uint64_t
 #define LAST_WAIT_NS 2000000000ull /* longest wait for a FIFO's reader at the end */
 
 uint64_t mt_companion_repeats = 4u << 20;
-static _Atomic uint64_t repeated;
+static _Atomic uint64_t repeated, companions; /* bytes; companions that were opened */
 static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(first_lock, MT_FORK_LEAVES);
 static struct mt_companion_writer *_Atomic first; /* companion with all events; NULL: none yet, or off */
@@ -1013,11 +1013,15 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
     companion_put_line(c, MT_LINE_header, &l);
 }
 
-/* Returns 1 if the process's events are no longer repeated in this companion. */
+/* Returns 1 if the process's events are no longer repeated in this companion: many streams may repeat fewer
+ * bytes in all, as with each stream there are events of its own, and files would grow with the square of
+ * their number. */
 static int leave_to_first(struct mt_companion_writer *c)
 {
+    enum { FEW = 4 };
+    const uint64_t all = companions;
     char name[sizeof first_name] = "";
-    if (c->shared || repeated <= mt_companion_repeats)
+    if (c->shared || repeated <= (all > FEW ? mt_companion_repeats / all * FEW : mt_companion_repeats))
         return c->shared;
     pthread_mutex_lock(&first_lock);
     if (first && first != c)
@@ -1110,6 +1114,7 @@ static struct mt_companion_writer *companion_file_open(const char *path, const s
         return NULL;
     }
     c->waiting = rc == EAGAIN;
+    companions++;
     put_header(c, head);
     companion_write_out(c);
     if (c->off) {
@@ -1141,6 +1146,7 @@ static struct mt_companion_writer *companion_inside(const struct mt_header_line 
     c->file.at.fd = -1;
     c->write = write;
     c->self = self;
+    companions++;
     put_header(c, head);
     return c;
 }

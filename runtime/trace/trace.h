@@ -67,9 +67,9 @@ void mt_trace_finish(void);
 /* Makes the path of trace n for the options `dir` and `pattern`. Returns 0, or -1 if it does not fit. */
 int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size);
 
-/* Limit of the log bytes repeated in companion files after the process's first (default 4 MiB in total).
- * Beyond it, a `shared` line refers to the first one for the process's events: many streams times many events
- * would fill any disk. */
+/* Limit of the log bytes repeated in companion files after the process's first (default 4 MiB in total; of
+ * more than four streams four shares of all streams). Beyond it, a `shared` line refers to the first one for
+ * the process's events: many streams times many events would fill any disk. */
 extern uint64_t mt_companion_repeats;
 
 /* ---- Output of the accesses of one stream's launches: a raw or a compact file. Each has a table of

@@ -351,6 +351,28 @@ static int companion_bounded(void *arg)
     return 0;
 }
 
+/* With each stream there is an event of its own: files grow with the streams, not with their square (16 MB).
+ */
+static int companion_linear(void *arg)
+{
+    const char *dir = fresh_dir();
+    enum { STREAMS = 300, A_STREAM = 3000, REPEATED = 1 << 20 };
+    size_t sum = 0, n;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        mt_event_alloc(i, 1, "cudaMalloc", NULL, -1, &site, -1);
+        companion_launch(mt_trace_open(), 1, 1, 0);
+    }
+    mt_trace_finish();
+    for (int i = 0; i < STREAMS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "MemTrace-pipe-%d.meta", i);
+        free(slurp(in_dir(dir, name), &n));
+        sum += n;
+    }
+    CHECK(sum < STREAMS * A_STREAM + REPEATED);
+    return 0;
+}
+
 enum { THREADS = 4, EACH = 200 };
 
 static void *companion_worker(void *arg)
@@ -511,6 +533,7 @@ IN_CHILD(fences_of_machine_code)
 IN_CHILD(companion_everywhere)
 IN_CHILD(long_log)
 IN_CHILD(companion_bounded)
+IN_CHILD(companion_linear)
 IN_CHILD(companion_threads)
 IN_CHILD(counts_differ)
 IN_CHILD(no_trace_file)
@@ -525,10 +548,11 @@ int main(void)
         cmocka_unit_test(test_companion_lines),      cmocka_unit_test(test_companion_sites),
         cmocka_unit_test(test_fences_of_ptx),        cmocka_unit_test(test_fences_of_machine_code),
         cmocka_unit_test(test_companion_everywhere), cmocka_unit_test(test_long_log),
-        cmocka_unit_test(test_companion_bounded),    cmocka_unit_test(test_companion_threads),
-        cmocka_unit_test(test_counts_differ),        cmocka_unit_test(test_no_trace_file),
-        cmocka_unit_test(test_no_companion),         cmocka_unit_test(test_companion_fifo),
-        cmocka_unit_test(test_companion_forked),     cmocka_unit_test(test_companion_pattern),
+        cmocka_unit_test(test_companion_bounded),    cmocka_unit_test(test_companion_linear),
+        cmocka_unit_test(test_companion_threads),    cmocka_unit_test(test_counts_differ),
+        cmocka_unit_test(test_no_trace_file),        cmocka_unit_test(test_no_companion),
+        cmocka_unit_test(test_companion_fifo),       cmocka_unit_test(test_companion_forked),
+        cmocka_unit_test(test_companion_pattern),
     };
     mt_trace_device("cpu", "test device", 4);
     return cmocka_run_group_tests(tests, NULL, NULL);
