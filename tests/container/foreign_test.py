@@ -130,7 +130,7 @@ def container(data, t, all_memory=False):
     except mtc.Bad:
         t.readable = False
         return
-    if head["features"] & 0xffffffc0:
+    if head["features"] & 0xffffff80:
         t.readable = False
         return
     lines, launches, timed, entries = Lines(), {}, head["features"] & mtc.HAS_TIMES, []

@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mtc import DEVICE, HAS_COPIES, HAS_DEVICE, HAS_FENCES, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+from mtc import DEVICE, HAS_BLOCKS, HAS_COPIES, HAS_DEVICE, HAS_FENCES, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
 
 TIMED = HAS_HOST | HAS_TIMES
 
@@ -203,6 +203,22 @@ def succeed():
             5) +
         meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 3, "others": 2},
              {"ev": "end", "records_written": 3, "others_written": 2, "complete": True}))
+    # Every rule of the blocks, by hand; blocks.device.txt has the accesses. Tokens e0 to e3 are (flags, 0, 2, 3), e4 is (0, 1, 2, 3).
+    yield "blocks", closed(head(features=HAS_DEVICE | HAS_BLOCKS, minor=5) + meta({"ev": "header", "version": 1, "format": "compact"}, KERNEL) + device(columns(
+        # region 0: site 5, load of 4, one row, 4 apart; site 6, store of 8, two rows, -8 apart. CTA 1,2,3, warp 3, SM 9, two warps
+        # 128, 256 and -512 apart, two laps 1024 and 16 apart, from 4096, 8192 and 9000 on
+        (3, 0, 2, 3, leb(0) + b"\xfe" + sleb(1) + sleb(2) + sleb(3) + sleb(3) + sleb(9) + leb(2) + leb(2),
+         leb(2) + sleb(5) + leb(4) + b"\1" + sleb(4) + sleb(1) + leb(1 << 28 | 8) + b"\2" + sleb(-8) +
+         sleb(128) + sleb(256) + sleb(-512) + sleb(1024) + sleb(16), sleb(4096) + sleb(8192) + sleb(9000)),
+        (2, 0, 2, 3, b"\0", b"", sleb(-4000) + sleb(0) + sleb(1)),  # warps 5 and 6, from 4192, 16384 and 18001 on
+        (3, 3, 3, 2, b"\0", sleb(7) + leb(4) + b"\1" + u32(3), sleb(24)),  # a run knows nothing of blocks: CTA 0, SM 0, its first site is 7
+        (0, 1, 2, 3, leb(2) + leb(11)),  # CTAs 2,2,3 and 3,2,3, warp 0, SMs 10 and 0, 96, 8192 and 9001 further
+        # region 1: site 4, load of 1, two rows of one address; in CTA 4,2,3 on SM 0, from 0 on
+        (1, 0, 2, 3, leb(1) + b"\1", leb(1) + sleb(-2) + leb(1) + b"\2" + sleb(0)),
+        (1, 0, 2, 3, leb(0) + b"\0" + b"", b"")),  # the same CTA, warp 0: the block before is another region's
+        8 * 32 * 4 + 32 + 2 + 8 * 32) +
+        meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 1314},
+             {"ev": "end", "records_written": 1314, "complete": True}))
 
 
 def fail():

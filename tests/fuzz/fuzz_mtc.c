@@ -167,7 +167,8 @@ static void device_payload(const uint8_t *data, size_t n)
     memcpy(payload, &h, sizeof h);
     memcpy(payload + sizeof h, data + 6, left);
     length = 0;
-    struct mt_mtc_writer *w = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE, 0, why, sizeof why);
+    uint64_t features = MT_MTC_HAS_DEVICE | (data[5] & 128 ? MT_MTC_HAS_BLOCKS : 0);
+    struct mt_mtc_writer *w = mt_mtc_writer_open(&file, features, 0, why, sizeof why);
     mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, 1, name, sizeof name - 1);
     for (unsigned i = 0; i < 2; i++) /* the second chunk says whether the first one left something behind */
         mt_mtc_write(w, MT_MTC_DEVICE, i ? MT_MTC_END : MT_MTC_BEGIN, MT_MTC_DEVICE_KEY(0, data[5] % 3), 5, 5,
