@@ -139,6 +139,21 @@ def chance(world):
     by_chance(world, 3, [1])
 
 
+@case("faults")
+def faults(world):
+    """Of a region that faults nothing is in the trace that was not accessed, and other warps have all of theirs."""
+    program, folder = world.path("faults"), world.folder("traces")
+    build(os.path.join(HERE, "faults.cu"), program, "-O2")
+    for loop, before in ((0, 4), (1, 9 + 1)):
+        same(f"loop {loop}", ran([program, str(loop)], MEMTRACE_DIR=folder, MEMTRACE_FORMAT="compact").stdout, "cudaErrorIllegalAddress\n")
+        [(_, threads)] = accesses(os.path.join(folder, "MemTrace-pipe-0.mtc"))
+        for thread in range(32):
+            same(f"loop {loop}, thread {thread} of CTA 0", len(threads["0,0,0", thread]), before)
+            # what the second CTA read before the fault may be missing with the rest of its region
+            places = [place for _, _, _, place in threads.get(("1,0,0", thread), [])]
+            holds(f"loop {loop}, thread {thread} of CTA 1: {places[-1:]}", all(p for p in places[:-1]) and len(places) <= 1 + (1 << 18) // 1024)
+
+
 @case("regular", COST=20)
 def regular(world):
     by_chance(world, 5, range(1, 3), generate.regular)
