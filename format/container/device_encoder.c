@@ -1482,9 +1482,35 @@ static MT_WIDE size_t block_warps_wide(const struct mt_block_region *g, const ui
     return n;
 }
 
+/* The same for entries of one unit, most by far: three accesses at most, in registers. */
+static MT_WIDE size_t block_warps_short(const struct mt_block_region *g, const uint64_t *word, size_t units,
+                                        size_t most)
+{
+    const mt_half_run *now = (const void *)word, real0 = g->real[0], real1 = g->real[1];
+    mt_half_run was0 = now[0], was1 = now[1], by0, by1;
+    size_t n = 1;
+    most = most < units ? most : units;
+    if (most < 2)
+        return 1;
+    by0 = now[2] - was0;
+    by1 = now[3] - was1;
+    mt_half_run odd = ((by0 ^ g->by[0]) & g->fixed[0]) | ((by1 ^ g->by[1]) & g->fixed[1]);
+    while (mt_half_is_zero(odd)) {
+        was0 += by0;
+        was1 += by1;
+        now += 2;
+        if (++n == most)
+            break;
+        odd = ((now[2] - was0 - by0) & real0) | ((now[3] - was1 - by1) & real1);
+    }
+    return n;
+}
+
 static size_t block_warps(const struct mt_block_region *g, const uint64_t *word, size_t units, size_t most)
 {
-    return __builtin_cpu_supports("avx2") ? block_warps_wide(g, word, units, most) : 1;
+    if (!__builtin_cpu_supports("avx2"))
+        return 1;
+    return (g->of->units == 1 ? block_warps_short : block_warps_wide)(g, word, units, most);
 }
 
 /* Writes who made the block's accesses, and how often. Returns the flags. */
@@ -1548,8 +1574,9 @@ static inline void block_place(struct block_place *p, const struct mt_block_regi
     const struct mt_region *of = g->of;
     const uint64_t *next = word + (size_t)of->units * MT_REGION_WORDS;
     p->bases_odd = p->aparts_odd = p->steps_odd = 0;
-    for (uint32_t i = 0; i < of->bases; i++) {
+    for (uint32_t i = 0; i < of->bases; i++)
         p->base[i] = word[mt_region_word(i)];
+    for (uint32_t i = 0; i < of->bases; i++) {
         p->apart[i] = warps > 1 ? next[mt_region_word(i)] - p->base[i] : g->apart[i];
         p->aparts_odd |= p->apart[i] ^ g->apart[i];
     }
