@@ -269,6 +269,29 @@ static void emit_surely_together(struct vec *v, LLVMValueRef condition, struct i
     }
 }
 
+/* Lets all lanes do another lap of a region before anything else is tested, and ends it if they do not. */
+static void emit_lap(struct vec *v, LLVMValueRef condition, LLVMValueRef flags, struct incoming *const *in,
+                     const unsigned *n)
+{
+    int back = v->block[v->now].succ[1] == v->now;
+    LLVMValueRef all = emit_surely(v, condition, !back, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        if (i)
+            all = LLVMBuildICmp(v->b, LLVMIntEQ, vec_mask_bits(v, flags), vec_number(v, back ? 0 : ~0u), "");
+        else if (all)
+            all = LLVMBuildFreeze(v->b, all, "");
+        else
+            continue;
+        LLVMBasicBlockRef lap = emit_block(v), rest = emit_block(v);
+        LLVMBuildCondBr(v->b, all, lap, rest);
+        LLVMPositionBuilderAtEnd(v->b, lap);
+        vec_region_way(v, v->now);
+        emit_go(v, v->now, in[back], n[back]);
+        LLVMPositionBuilderAtEnd(v->b, rest);
+    }
+    vec_region_way(v, -1);
+}
+
 static void emit_ways(struct vec *v, LLVMValueRef end)
 {
     struct vec_block *b = &v->block[v->now];
@@ -289,8 +312,12 @@ static void emit_ways(struct vec *v, LLVMValueRef end)
         }
     } else {
         LLVMValueRef flags = vec_lanes(v, condition);
-        if (!v->mask)
+        if (vec_region_is_loop(v)) {
+            flags = LLVMBuildFreeze(v->b, flags, "");
+            emit_lap(v, condition, flags, in, n);
+        } else if (!v->mask) {
             emit_surely_together(v, condition, in, n);
+        }
         flags = LLVMBuildFreeze(v->b, flags, "");
         if (!v->mask)
             emit_together(v, flags, in, n);

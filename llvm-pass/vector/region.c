@@ -253,12 +253,12 @@ static LLVMValueRef region_step(struct vec *v, LLVMValueRef x, LLVMValueRef phi)
 
 /* ---- where ---- */
 
-/* Returns 1 if the block is a loop that all lanes leave together. */
+/* Returns 1 if the block is a loop by itself. */
 static int region_is_loop(const struct vec *v)
 {
     const struct vec_block *b = &v->block[v->now];
     const struct vec_loop *l = &v->loop[b->loop];
-    return b->loop && l->first == v->now && l->last == v->now && b->nsucc == 2 && b->branch < 0 &&
+    return b->loop && l->first == v->now && l->last == v->now && b->nsucc == 2 &&
            (b->succ[0] == v->now) != (b->succ[1] == v->now);
 }
 
@@ -546,6 +546,11 @@ static LLVMValueRef region_wrapped(struct vec *v, unsigned i, LLVMValueRef any)
         any = any ? LLVMBuildOr(v->b, any, not, "") : not;
     }
     return any;
+}
+
+int vec_region_is_loop(const struct vec *v)
+{
+    return v->region.loop;
 }
 
 void vec_region_way(struct vec *v, int to)

@@ -184,8 +184,9 @@ void vec_region_block(struct vec *v);
 /* Records an access of global memory as part of a region, and sets v->bad. Returns 0 if it has to be recorded
  * by itself. */
 int vec_region_record(struct vec *v, LLVMValueRef call, const struct vec_rep *at);
-void vec_region_lap(struct vec *v);         /* at the end of a block, */
-void vec_region_way(struct vec *v, int to); /* and on each way from there, before it leaves */
+void vec_region_lap(struct vec *v);          /* at the end of a block, */
+int vec_region_is_loop(const struct vec *v); /* 1: the block's laps are one entry */
+void vec_region_way(struct vec *v, int to);  /* on each way from the block; to: -1 if lanes part */
 /* Returns 1 if the instruction calls a function of this name. */
 int vec_calls(LLVMValueRef inst, const char *name);
 const char *vec_callee(LLVMValueRef inst); /* "": no direct call */

@@ -168,7 +168,7 @@ def many(world):
 @case("many_regular", long=True, TIMEOUT=5400)
 def many_regular(world):
     """Six hundred with regular accesses."""
-    by_chance(world, 20, range(4, 34), generate.regular)
+    by_chance(world, 10, range(4, 64), generate.regular)
 
 
 @case("leaves")

@@ -251,7 +251,9 @@ class Regular(Maker):
         x, y, k = r.choice([0, 1, 1, 1, 2, 3]), r.choice([0, 0, 40, 64]), r.choice([0, 1, 1, 2, 32, 300])
         parts = [f"threadIdx.x * {x}", f"threadIdx.y * {y}", f"blockIdx.x * {r.choice([0, 256, 1000])}", str(r.randrange(64))]
         parts = [p for p in parts if not re.search(r"\* 0$", p)]
-        if i:
+        if i in self.strided:
+            parts = [p for p in parts if "thread" not in p] + [f"{i} * {r.choice([1, 1, 1, 2, 8, 33])}"]
+        elif i:
             parts.append(r.choice([f"{i} * {k}", f"{i} * {k}", f"{i} * (n + 1)", f"({i} << 2)", f"(n * 3 + {i}) * 4", f"(40 - {i}) * {k}"]))
         r.shuffle(parts)
         return f"({' + '.join(parts)})" if r.randrange(8) else f"(({' + '.join(parts)}) & {words - 1})"
@@ -261,7 +263,7 @@ class Regular(Maker):
         of = r.choice(["in", "in", "more"])
         if kind < 7:
             self.out(f"a {r.choice(['+=', '^='])} {of}[{self.place(i, 1 << 14)}];")
-        elif kind < 9:
+        elif kind < 9 and i not in self.strided:
             self.out(f"out[({i or r.randrange(40)}) * all + me] = a;" if r.randrange(2) else f"out[N + me * 48 + {i or r.randrange(40)}] = a + 1;")
         elif kind == 9:
             self.out(f"b += ((const uint2 *){of})[{self.place(i, 1 << 14)}].y;")
@@ -271,9 +273,10 @@ class Regular(Maker):
             self.out(r.choice([f"a ^= in[b & {(1 << 14) - 1}];", "atomicAdd(&sums[b & 15], 1u);", "b = mix(b);", "if (b & 1) a += more[b & 255];"]))
 
     def loop(self):
-        r, i, kind = self.r, self.name(), self.r.randrange(8)
+        r, i, kind = self.r, self.name(), self.r.randrange(10)
         t = r.choice(["int", "u", "long long", "unsigned long long", "int", "unsigned short"])
         s, e = r.randrange(3), r.choice(["n * 5", "n", str(r.randrange(40)), "39", "(lane() & 3) + 2", "n + blockIdx.x"])
+        e = "(n & 3)" if self.inner else e
         step = r.choice([1, 1, 1, 2, 3])
         if kind < 5:
             head = f"for ({t} {i} = {s}; {i} < {e}; {i} += {step})"
@@ -281,6 +284,10 @@ class Regular(Maker):
             head = f"for ({t} {i} = {e}; {i}-- > 0;)"
         elif kind == 6:
             head = f"for (int {i} = (int)({e}) - 1; {i} >= {s}; {i} -= {step})"
+        elif kind > 7 and not self.inner:  # each thread has its share
+            self.strided.add(i)
+            t = r.choice(["int", "u", "long long"])
+            head = f"for ({t} {i} = threadIdx.x; {i} < {r.choice(['(int)(n * 20 + 100)', '256', '130', '(int)n * 40'])}; {i} += {r.choice(['blockDim.x', '32', '64'])})"
         else:
             p = self.name()
             self.out(f"const u *{p} = in + {self.place(None, 1 << 14)};")
@@ -291,8 +298,10 @@ class Regular(Maker):
             self.out(f"a += *{p};")
         for _ in range(r.choice([1, 1, 2, 3, 6])):
             self.access(i)
-        if r.randrange(6) == 0:
+        if r.randrange(6) == 0 and not self.inner:
+            self.inner = 1
             self.loop()
+            self.inner = 0
         self.depth -= 1
         self.out("}")
 
@@ -312,6 +321,8 @@ class Regular(Maker):
 
     def kernel(self, number):
         self.dim = self.r.choice([d for d in DIMENSIONS if d[0] * d[1] * d[2] <= 128])
+        self.strided = set()  # loop variables that differ between threads
+        self.inner = 0  # 1: in a loop within one
         self.lines = [f"__global__ void k{number}(const u *in, const u *more, u *out, u *sums, u n)", "{"]
         self.out("u threads = blockDim.x * blockDim.y * blockDim.z, all = threads * gridDim.x, me = blockIdx.x * threads + tid(), a = me, b = n;")
         for _ in range(self.r.randrange(2, 6)):
