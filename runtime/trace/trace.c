@@ -1018,7 +1018,7 @@ static void put_header(struct mt_companion_writer *c, const struct mt_header_lin
  * their number. */
 static int leave_to_first(struct mt_companion_writer *c)
 {
-    enum { FEW = 4 };
+    enum { FEW = 2 };
     const uint64_t all = companions;
     char name[sizeof first_name] = "";
     if (c->shared || repeated <= (all > FEW ? mt_companion_repeats / all * FEW : mt_companion_repeats))

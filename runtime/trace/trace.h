@@ -68,7 +68,7 @@ void mt_trace_finish(void);
 int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, size_t size);
 
 /* Limit of the log bytes repeated in companion files after the process's first (default 4 MiB in total; of
- * more than four streams four shares of all streams). Beyond it, a `shared` line refers to the first one for
+ * more than two streams two shares of all). Beyond it, a `shared` line refers to the first one for
  * the process's events: many streams times many events would fill any disk. */
 extern uint64_t mt_companion_repeats;
 

@@ -83,10 +83,8 @@ void mt_estimates_free(struct mt_estimates *e)
 
 const struct mt_estimate *mt_estimates_find(const struct mt_estimates *e, const char *kernel)
 {
-    for (size_t i = 0; i < e->n; i++)
-        if (strcmp(e->list[i].kernel, kernel) == 0)
-            return &e->list[i];
-    return NULL;
+    const size_t at = MT_FIRST(i, e->n, strcmp(e->list[i].kernel, kernel) >= 0);
+    return at < e->n && strcmp(e->list[at].kernel, kernel) == 0 ? &e->list[at] : NULL;
 }
 
 /* Returns the part of the kernel, the last one or a new one; NULL without memory. */

@@ -25,7 +25,9 @@ struct mt_run_options {
     size_t top;            /* sharing: number of lines listed */
     int by_kernel;         /* reuse, sharing: 1: launches of a kernel are added up, under the first one; for
                             * traces that are fed whole */
-    size_t cells;          /* traffic: maximum cells of a grid before it is made coarser; 0: default */
+    size_t rows_from, rows_most; /* reuse, likewise: with more than rows_from launches neighbouring ones of
+                                  * a kernel are added up, so that at most rows_most are left; 0: never */
+    size_t cells;                /* traffic: maximum cells of a grid before it is made coarser; 0: default */
     const struct mt_alloc_event *allocs;
     size_t nallocs;
 };

@@ -461,6 +461,18 @@ static int64_t placement_ran(const struct mt_comm *c, uint32_t actor, const int6
     return c->actors[actor].launch < nran ? ran[c->actors[actor].launch] : -1;
 }
 
+/* Frees what only the heuristic needs. */
+static void placement_forget(struct mt_placement *p)
+{
+    free(p->edges);
+    free(p->offset);
+    free(p->neighbours);
+    p->edges = NULL;
+    p->offset = NULL;
+    p->neighbours = NULL;
+    p->nedges = p->edge_room = 0;
+}
+
 int mt_placement_make(struct mt_placement *p, const struct mt_comm *c, unsigned devices, const int64_t *ran,
                       size_t nran)
 {
@@ -482,6 +494,7 @@ int mt_placement_make(struct mt_placement *p, const struct mt_comm *c, unsigned 
         rc = placement_count_distinct(p, c->readers.sets, c->readers.n, node);
     free(node);
     free(order);
+    placement_forget(p);
     return rc;
 }
 
@@ -494,8 +507,6 @@ void mt_placement_free(struct mt_placement *p)
     }
     free(p->launches);
     free(p->ctas);
-    free(p->edges);
-    free(p->offset);
-    free(p->neighbours);
+    placement_forget(p);
     memset(p, 0, sizeof *p);
 }

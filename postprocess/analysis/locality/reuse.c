@@ -769,22 +769,56 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     return reuse_fit_device(x); /* the run may have been short until now */
 }
 
-/* Adds the launch that ended, which is the last one, to that of its kernel. */
-static int reuse_by_kernel(struct mt_reuse *x)
+/* ---- launches that are added up ---- */
+
+/* Returns the index of the launch that l is added to, `fresh` if it is the first. NULL without memory. */
+static const uint64_t *reuse_row_of(struct mt_reuse *x, const struct mt_reuse_launch *l, uint64_t fresh)
+{
+    return mt_pairmap_get(&x->rows, (uintptr_t)l->kernel,
+                          x->options.by_kernel ? 0 : l->superstep >> x->row_bits, fresh);
+}
+
+/* Makes rows of twice as many supersteps until there are few enough. */
+static int reuse_coarsen(struct mt_reuse *x)
+{
+    int rc = 0;
+    do {
+        size_t n = 0;
+        x->row_bits++;
+        mt_pairmap_clear(&x->rows);
+        for (size_t i = 0; i < x->count && rc == 0; i++) {
+            const uint64_t *row = reuse_row_of(x, &x->launches[i], n);
+            if (row && *row == n)
+                x->launches[n++] = x->launches[i];
+            else
+                rc = row ? mt_reuse_launch_join(&x->launches[*row], &x->launches[i]) : -1;
+        }
+        x->count = n;
+    } while (rc == 0 && x->count > x->options.rows_most && x->row_bits < 32);
+    return rc;
+}
+
+/* Adds the launch that ended, which is the last one, to that of its row. */
+static int reuse_add_up(struct mt_reuse *x)
 {
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
+    const int neighbours = !x->options.by_kernel;
     if (!l->selected) {
         mt_reuse_launch_free(l);
         x->count--;
         return 0;
     }
-    const uint64_t *first = mt_pairmap_get(&x->kernels, (uintptr_t)l->kernel, 0, x->count - 1);
-    if (!first || reuse_launch_settle(l) != 0)
+    if (reuse_launch_settle(l) != 0)
         return -1;
-    if (*first == x->count - 1)
-        return 0;
+    if (neighbours && ++x->closed <= x->options.rows_from + 1)
+        return x->closed > x->options.rows_from ? reuse_coarsen(x) : 0;
+    const uint64_t *row = reuse_row_of(x, l, x->count - 1);
+    if (!row)
+        return -1;
+    if (*row == x->count - 1)
+        return neighbours && x->count > x->options.rows_most ? reuse_coarsen(x) : 0;
     x->count--;
-    return mt_reuse_launch_join(&x->launches[*first], l);
+    return mt_reuse_launch_join(&x->launches[*row], l);
 }
 
 static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
@@ -810,7 +844,8 @@ static int reuse_close_launch(void *arg, struct mt_launch_window_state *w)
     const struct mt_hash_slot *line;
     for (size_t i = 0; (line = mt_hash_next(&s->uses, &i));)
         l->squares += line->value * line->value;
-    return ((struct mt_reuse *)arg)->options.by_kernel ? reuse_by_kernel(arg) : 0;
+    const struct mt_run_options *o = &((struct mt_reuse *)arg)->options;
+    return o->by_kernel || o->rows_most ? reuse_add_up(arg) : 0;
 }
 
 /* ---- merging ---- */
@@ -1115,7 +1150,7 @@ static void reuse_free(void *self)
     mt_launch_window_free(&x->window);
     use_stack_free(&x->device);
     free(x->firsts);
-    mt_pairmap_free(&x->kernels);
+    mt_pairmap_free(&x->rows);
     for (size_t i = 0; i < x->count; i++)
         mt_reuse_launch_free(&x->launches[i]);
     free(x->launches);

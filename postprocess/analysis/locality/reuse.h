@@ -111,8 +111,10 @@ struct mt_reuse {
     uint64_t uses;        /* number of uses in this part */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
-    int whole;                 /* 1: the part begins with the trace */
-    struct mt_pairmap kernels; /* by_kernel: index of each kernel's launch */
+    int whole;              /* 1: the part begins with the trace */
+    struct mt_pairmap rows; /* launches that are added up: index, by kernel and superstep >> row_bits */
+    unsigned row_bits;
+    size_t closed; /* number of selected launches that have ended */
 };
 
 /* Returns the buckets in use. */

@@ -552,20 +552,34 @@ static int feed_finish(struct mt_feed *f)
 
 /* ---- memory: reading ends while results of what was read still fit ---- */
 
-/* LEAST: bytes between two looks; PAGE: most bytes of all analyses for an access, which may be the first one
- * of a page. */
-enum { LEAST = 4 << 20, PART = 16, PAGE = 8 << 10, FEW_RUNS = 64 };
+/* PART: of the memory that is left, which may be used between two looks. PAGE: bytes of all analyses for a
+ * page that is touched for the first time. */
+enum { PART = 16, PAGE = 8 << 10, FEW_RUNS = 64 };
 
 #define LESS_MEMORY "--launches=A..B reads less; extract -s quick and report --quick need less"
 
-/* Returns 1 if memory is short; then reading ends as after a signal. */
-static int feed_is_short(struct mt_feed *f)
+/* Returns the memory that an item may need at most, if it touches each of its pages for the first time. */
+static uint64_t feed_need(const struct mt_item *item)
 {
-    const uint64_t used = mt_memory_used();
-    if (f->look && used < f->look)
+    uint64_t pages = item->count;
+    for (size_t i = 0; item->kind == MT_ITEM_RUNS && item->runs && i < item->count; i++) {
+        const struct mt_access_run *r = &item->runs[i];
+        const uint64_t stride = (uint64_t)(r->stride < 0 ? -r->stride : r->stride);
+        pages += r->addresses || stride >> MT_PAGE_BITS ? r->count : stride * r->count >> MT_PAGE_BITS;
+    }
+    return pages * PAGE;
+}
+
+/* Returns 1 if memory is short; then reading ends as after a signal. need: what is fed next. */
+static int feed_is_short(struct mt_feed *f, uint64_t need)
+{
+    f->fed += need;
+    if (f->fed < f->memory.left / (2 * PART))
+        return 0;
+    f->fed = 0;
+    if (f->memory.left && mt_memory_used() < f->memory.used + f->memory.left / PART)
         return 0;
     f->memory = mt_memory_look(NULL);
-    f->look = used + (f->memory.left / PART > LEAST ? f->memory.left / PART : LEAST);
     if (!f->memory.is_short || mt_cli_stop)
         return 0;
     mt_cli_say("memory runs out: %s in use, %s left until %s. Results of what was read follow (" LESS_MEMORY
@@ -576,27 +590,28 @@ static int feed_is_short(struct mt_feed *f)
     return 1;
 }
 
-/* Returns how many runs of the item may be fed before memory is looked at again. */
-static size_t feed_step(const struct mt_feed *f, const struct mt_item *item)
+/* Returns how many runs of an item may be fed before memory is looked at again. */
+static size_t feed_step(const struct mt_feed *f, const struct mt_item *item, uint64_t need)
 {
-    const uint64_t most = f->memory.left / (2 * PART) / PAGE, n = feed_count(item);
-    if (item->kind != MT_ITEM_RUNS || item->host || !item->runs || n <= most)
+    const uint64_t most = f->memory.left / (2 * PART);
+    if (item->kind != MT_ITEM_RUNS || item->host || !item->runs || need <= most)
         return item->count;
-    const size_t step = (size_t)((double)item->count * (double)most / (double)n);
+    const size_t step = (size_t)((double)item->count * (double)most / (double)need);
     return step > FEW_RUNS ? step : FEW_RUNS;
 }
 
 /* Passes an item, in pieces if it might need much of the memory that is left. */
 static int feed_pieces(struct mt_feed *f, const struct mt_item *item)
 {
+    const uint64_t need = feed_need(item);
     size_t at = 0;
     int rc;
     do {
-        if (feed_is_short(f))
-            return 0;
+        const size_t step = feed_step(f, item, need), left = item->count - at;
         struct mt_item piece = *item;
-        const size_t step = feed_step(f, item), left = item->count - at;
         piece.count = left < step ? left : step;
+        if (feed_is_short(f, item->count ? need / item->count * piece.count : PAGE))
+            return 0;
         if (piece.count < item->count) {
             piece.runs = item->runs + at;
             piece.flags &= ~(unsigned)((at ? MT_BATCH_BEGIN : 0) | (piece.count < left ? MT_BATCH_END : 0));

@@ -119,7 +119,7 @@ struct mt_feed {
     /* Internal state: */
     struct mt_run_launch launch; /* current launch */
     struct mt_memory memory;     /* as it was last looked at */
-    uint64_t look;               /* bytes in use at which it is looked at again */
+    uint64_t fed;                /* bytes that may have been needed since */
     struct mt_access_run *made;  /* converted runs of the current item */
     size_t room;
 };

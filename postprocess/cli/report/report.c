@@ -700,6 +700,8 @@ static int start_analyses(struct make *m)
     m->judges = !m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     if (m->quick)
         m->p.more.options.chosen = 0;
+    m->p.more.options.analysis.rows_from = MT_FOLD_FROM;
+    m->p.more.options.analysis.rows_most = MT_FOLD_MOST;
     int code = mt_pipeline_open(&m->p);
     if (code)
         return code;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "base/text.h"
+#include "memtrace/order.h"
 #include "versus.h"
 #include "output/text/table.h"
 #include "output/text/gaps.h"
@@ -397,10 +398,8 @@ static void versus_judge(struct mt_versus *p)
 /* Returns the part of a kernel, or NULL if no companion file has it. */
 static const struct mt_run_part *versus_part_find(const struct mt_run_parts *p, const char *kernel)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->list[i].kernel, kernel) == 0)
-            return &p->list[i];
-    return NULL;
+    const size_t at = MT_FIRST(i, p->n, strcmp(p->list[i].kernel, kernel) >= 0);
+    return at < p->n && strcmp(p->list[at].kernel, kernel) == 0 ? &p->list[at] : NULL;
 }
 
 /* Compares the untraced accesses: an increase would make the other figures look smaller. */
