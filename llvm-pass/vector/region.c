@@ -116,6 +116,8 @@ static enum region_moves region_extends(struct vec *v, LLVMValueRef x, enum regi
     struct vec_region *g = &v->region;
     if (of != REGION_MOVES)
         return of;
+    if (LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(x, 0))) < 32)
+        return REGION_JUMPS; /* counters of 8 and 16 bits do wrap */
     for (unsigned i = 0; i < g->nextends; i++)
         if (g->extends[i] == x)
             return of;

@@ -305,10 +305,18 @@ class Regular(Maker):
         self.depth -= 1
         self.out("}")
 
+    def wraps(self):
+        """A counter of 8 or 16 bits goes past its last number."""
+        r, i, (t, first) = self.r, self.name(), self.r.choice([("unsigned char", 250), ("unsigned short", 65530), ("signed char", 120), ("short", 32760)])
+        of = f"((const unsigned char *)in)[40000 + {i} + (int)threadIdx.x]"
+        self.out(f"for ({t} {i} = {first}; {i} != ({t})({first} + n * 3); {i}++) {{ b += {of}; {r.choice(['', f'a ^= more[threadIdx.x];'])} }}")
+
     def part(self):
-        kind = self.r.randrange(10)
+        kind = self.r.randrange(11)
         if kind < 5:
             self.loop()
+        elif kind == 10:
+            self.wraps()
         elif kind < 8:
             for _ in range(self.r.choice([2, 3, 5, 9, 40])):
                 self.access(None)
@@ -334,8 +342,24 @@ class Regular(Maker):
         return "\n".join(self.lines) + "\n"
 
 
+# Counters of 8 and 16 bits that go past their last number.
+COUNTERS = """__global__ void counters(const u *in, const u *more, u *out, u *sums, u n)
+{
+    const unsigned char *at = (const unsigned char *)in + 40000;
+    u b = 0;
+#define COUNT(type, first)                                                                                   \\
+    _Pragma("unroll 1") for (type i = first; i != (type)(first + n * 3); i++) b += at[i + (int)threadIdx.x];
+    COUNT(unsigned short, 65530)
+    COUNT(unsigned char, 250)
+    COUNT(short, 32760)
+    COUNT(signed char, 120)
+    out[threadIdx.x] = b;
+}
+"""
+
+
 def regular(seed, kernels):
-    text, launches = [HEAD.replace("#define N 1024", "#define N (48 * 3 * 256)")], []
+    text, launches = [HEAD.replace("#define N 1024", "#define N (48 * 3 * 256)"), COUNTERS], ["    counters<<<1, 32>>>(in, more, out, sums, 7); show(-1);"]
     maker = Regular(seed)
     for i in range(kernels):
         text.append(maker.kernel(i))
