@@ -780,12 +780,12 @@ static int wire_rest(struct patience *w, const char *missing)
     char place[INET6_ADDRSTRLEN];
     nfds_t n = 0;
     for (int r = 0; r < c->n; r++) {
+        int ended = c->lost[r] == EPIPE || c->lost[r] == ECONNRESET;
         if (missing[r] && c->lost[r])
-            return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d at %s %s", w->name,
+            return nccl_fail(MT_NCCL_REMOTE, "%s: rank %d of %d gets no result: rank %d at %s%s%s", w->name,
                              c->rank, c->n, r, mt_wire_words(&c->segment->slots[r].at, place),
-                             c->lost[r] == EPIPE || c->lost[r] == ECONNRESET
-                                 ? "has ended, or left the communicator"
-                                 : strerror(c->lost[r]));
+                             ended ? " has ended, or left the communicator" : ": ",
+                             ended ? "" : strerror(c->lost[r]));
         if (missing[r] && r != c->rank)
             fds[n++] = (struct pollfd){
                 .fd = c->wires[r].fd,

@@ -28,7 +28,7 @@ int mt_wire_take(struct mt_wire *w, int fd);
 /* Returns 1 while the number still refers to that socket. */
 int mt_wire_is(const struct mt_wire *w);
 void mt_wire_close(struct mt_wire *w);
-/* Makes a dead machine end the connection, too, in a minute. */
+/* Makes a dead machine end the connection, too, in one to two minutes. */
 void mt_wire_watch(const struct mt_wire *w);
 /* Listens at an address, at any port, which is put into it. */
 int mt_wire_listen(struct mt_wire *w, struct mt_address *at);

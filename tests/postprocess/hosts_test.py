@@ -166,6 +166,30 @@ def drifting():
     assert said >= 4, said
 
 
+def hostile():
+    """Companions with numbers that cannot be: an end with an exit code, whatever they are."""
+    odd = [0, 1, -1, 1 << 31, 1 << 57, 1 << 58, 1 << 60, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, -(1 << 63)]
+    for seed in range(40):
+        rng = random.Random(seed)
+        job = Job(rng, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            folders = job.write(folder)
+            for name in (os.path.join(f, n) for f in folders for n in os.listdir(f) if n.endswith(".meta")):
+                with open(name, encoding="utf-8") as f:
+                    lines = [json.loads(line) for line in f]
+                for e in lines:
+                    for key in ("start_ns", "wall_ms", "begin_ns", "end_ns", "device", "peer", "root", "comm"):
+                        if key in e and rng.random() < 0.1:
+                            e[key] = rng.choice(odd)
+                if rng.random() < 0.3:
+                    lines[0]["host"] = rng.choice(("", "x" * 3000, "node0", "\u001b[2J"))
+                with open(name, "w", encoding="utf-8") as f:
+                    f.writelines(json.dumps(e) + "\n" for e in lines)
+            for options in ("-s", "quick,devices", "--collectives=ring", "--topology=dgx-1"), ("-f", "text", "-s", "devices"):
+                r = subprocess.run([os.path.join(BIN, "mt-extract"), *options, *folders], capture_output=True, timeout=100)
+                assert r.returncode in (0, 2, 3), (seed, r.returncode, r.stderr)
+
+
 def parts(count, n):
     return [len(range(k, count, n)) for k in range(n)]
 
@@ -292,6 +316,7 @@ def main():
             raise
     alone()
     drifting()
+    hostile()
     if shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "../libexec/memtrace/mt-extract-mpi")):
         apart()
     print("ok")
