@@ -111,10 +111,10 @@ class Job:
         return [os.path.join(folder, f"node{m}") for m in range(self.machines)]
 
 
-def together(job, folder, *words):
+def together(job, folder, *words, ranks=None):
     """memtrace extract under mpirun, where each rank has the traces of one machine."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(job.machines), "sh", "-c",
+    return subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks or job.machines), "sh", "-c",
                            'exec "$0" "$@" %s/node$OMPI_COMM_WORLD_RANK' % folder, os.path.join(BIN, "mt-extract"), *words], capture_output=True, text=True, timeout=100, env=env)
 
 
@@ -287,11 +287,23 @@ def apart():
             rows = {line.split()[0]: int(line.split()[2]) for line in r.stderr.splitlines() if line[:4].strip().isdigit()}
             assert "addresses left out" in r.stderr and len(rows) == job.machines and min(rows.values()) > 0, r.stderr
             assert sum(rows.values()) == json.loads(r.stdout)["records"], (rows, r.stderr)
+            # Traces of one machine, in two ranks that have one each.
+            one_of = next(f for f in folders if len(os.listdir(f)) > 3)
+            for k, name in enumerate(sorted(n for n in os.listdir(one_of) if not n.endswith(".meta"))[:2]):
+                os.makedirs(os.path.join(folder, "split", f"node{k}"))
+                for ending in "", ".meta":
+                    shutil.copy(os.path.join(one_of, name + ending), os.path.join(folder, "split", f"node{k}"))
+            r = together(job, os.path.join(folder, "split"), "-s", "quick", ranks=2)
+            assert r.returncode == 1 and "must be one for each machine" in r.stderr, (r.returncode, r.stderr)
             path = os.path.join(folders[1], sorted(os.listdir(folders[1]))[0])
             with open(path, "r+b") as f:
                 f.truncate(os.path.getsize(path) - 30)
             r = together(job, folder, "-s", "quick")
             assert r.returncode == 3 and json.loads(r.stdout)["complete"] is False and os.path.basename(path) in r.stderr, (r.returncode, r.stderr)
+            with open(path, "r+b") as f:
+                f.truncate(os.path.getsize(path) // 3)
+            r = together(job, folder, "-s", "quick")
+            assert r.returncode == 1 and "the ranks know of different launches" in r.stderr, (r.returncode, r.stderr)
 
 
 def alone():

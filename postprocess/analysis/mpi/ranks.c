@@ -1666,9 +1666,14 @@ static int ranks_add_crossings(struct mt_ranks *t)
     return mt_comm_add_crossings(&self, 1);
 }
 
+static const char ranks_no_part[] =
+    "interrupted: of traces on several machines there are no results of a part";
+
 /* Runs periodic work after each batch, in all ranks. Returns rc, or -1. */
 static int ranks_now_and_then(struct mt_ranks *t, int rc)
 {
+    if (rc == 0 && t->apart && ranks_wants_stop())
+        return ranks_fail(t, ranks_no_part);
     if (rc != 0 || t->apart || ++t->batches % SETTLE_EVERY != 0)
         return rc;
     uint64_t most[2], mine[2] = {t->comm.ncrossings, (uint64_t)ranks_wants_stop()};
@@ -1732,30 +1737,10 @@ static uint32_t ranks_apart_id(const uint32_t *now, uint32_t id)
     return id & MT_ENTRY_HOST ? id : now[id];
 }
 
-/* Gives all actors the numbers that they have when one process reads all traces: by launch. A launch has
- * actors in one rank only. The other ranks' are zeros, to be summed. */
-static int ranks_apart_number(struct mt_ranks *t)
+/* Makes the actors those of all ranks, n in all: counts[i] of launch i. Those of other ranks are zeros. */
+static void ranks_apart_renumber(struct mt_comm *c, const uint32_t *counts, struct mt_actor *all, size_t n,
+                                 uint32_t *now)
 {
-    struct mt_comm *c = &t->comm;
-    uint32_t *counts = malloc((c->nlaunches + 1) * sizeof *counts),
-             *now = malloc((c->nactors + 1) * sizeof *now);
-    size_t n = 1;
-    int ok = split_all(counts && now);
-    for (size_t i = 0; ok && i < c->nlaunches; i++)
-        counts[i] = c->launches[i].end - c->launches[i].first;
-    for (size_t i = 0; ok && i < c->nlaunches; i += PIECE_LAUNCHES)
-        MPI_Allreduce(MPI_IN_PLACE, counts + i,
-                      (int)(c->nlaunches - i < PIECE_LAUNCHES ? c->nlaunches - i : PIECE_LAUNCHES),
-                      MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);
-    for (size_t i = 0; ok && i < c->nlaunches; i++)
-        n += counts[i];
-    struct mt_actor *all = ok && n < MT_ENTRY_HOST ? calloc(n, sizeof *all) : NULL;
-    if (!split_all(all != NULL)) {
-        free(all);
-        free(counts);
-        free(now);
-        return ranks_fail(t, "out of memory");
-    }
     uint32_t at = 1;
     for (size_t i = 0; i < c->nlaunches; at += counts[i++]) {
         struct mt_comm_launch *l = &c->launches[i];
@@ -1773,11 +1758,34 @@ static int ranks_apart_number(struct mt_ranks *t)
     }
     free(c->actors);
     c->actors = all;
-    c->nactors = n;
-    c->actor_room = n;
+    c->nactors = c->actor_room = n;
+}
+
+/* Gives all actors the numbers that they have when one process reads all traces: by launch. A launch has
+ * actors in one rank only. */
+static int ranks_apart_number(struct mt_ranks *t)
+{
+    struct mt_comm *c = &t->comm;
+    uint32_t *counts = malloc((c->nlaunches + 1) * sizeof *counts),
+             *now = malloc((c->nactors + 1) * sizeof *now);
+    size_t n = 1;
+    int ok = split_all(counts && now);
+    for (size_t i = 0; ok && i < c->nlaunches; i++)
+        counts[i] = c->launches[i].end - c->launches[i].first;
+    for (size_t i = 0, k; ok && i < c->nlaunches; i += k) {
+        k = c->nlaunches - i < PIECE_LAUNCHES ? c->nlaunches - i : PIECE_LAUNCHES;
+        MPI_Allreduce(MPI_IN_PLACE, counts + i, (int)k, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);
+    }
+    for (size_t i = 0; ok && i < c->nlaunches; i++)
+        n += counts[i];
+    struct mt_actor *all = ok && n < MT_ENTRY_HOST ? calloc(n, sizeof *all) : NULL;
+    if ((ok = split_all(all != NULL)))
+        ranks_apart_renumber(c, counts, all, n, now);
+    else
+        free(all);
     free(counts);
     free(now);
-    return 0;
+    return ok ? 0 : ranks_fail(t, "out of memory");
 }
 
 /* Brings together what the ranks counted, each for its own traces. */
@@ -1786,9 +1794,11 @@ static int ranks_apart_finish(struct mt_ranks *t)
     struct mt_comm *c = &t->comm;
     uint64_t mine[2] = {c->records, c->reported};
     if (!split_all(!ranks_wants_stop()))
-        return ranks_fail(t, "interrupted: of traces on several machines there are no results of a part");
+        return ranks_fail(t, ranks_no_part);
     if (!split_same(c->nlaunches) || !split_same(c->nhosts))
-        return ranks_fail(t, "the ranks know of different launches");
+        return ranks_fail(t,
+                          "the ranks know of different launches: a trace is damaged, or of a killed program; "
+                          "read all of them on one machine");
     if (ranks_apart_number(t) != 0)
         return -1;
     _Static_assert(offsetof(struct mt_actor, load) == 3 * sizeof(uint64_t), "cta, smid, launch, instance");
