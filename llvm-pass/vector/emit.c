@@ -116,7 +116,8 @@ static struct incoming *emit_incoming(struct vec *v, int to, unsigned *n)
         struct vec_value *x = vec_find(v, phi);
         for (unsigned i = 0; i < LLVMCountIncoming(phi); i++)
             if (LLVMGetIncomingBlock(phi, i) == v->block[v->now].from) {
-                struct vec_rep r = vec_get(v, LLVMGetIncomingValue(phi, i));
+                LLVMValueRef value = LLVMGetIncomingValue(phi, i);
+                struct vec_rep r = x->shape.source ? vec_get_row(v, value) : vec_get(v, value);
                 if (x->shape.kind == VEC_LANES)
                     r = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &r, LLVMTypeOf(phi))}};
                 list[(*n)++] = (struct incoming){x, r};

@@ -129,12 +129,13 @@ static struct vec_shape shape_meet(const struct vec *v, LLVMValueRef value, stru
         return b;
     if (b.kind == VEC_UNKNOWN)
         return a;
-    if (a.kind == VEC_LANES || b.kind == VEC_LANES || a.stride != b.stride)
+    if (a.kind == VEC_LANES || b.kind == VEC_LANES || a.stride != b.stride || a.source != b.source ||
+        a.scale != b.scale)
         return shape_lanes;
     unsigned zeros = a.zeros < b.zeros ? a.zeros : b.zeros;
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(zeros);
-    return shape_rows(v, value, a.stride, zeros, a.extend & b.extend);
+    return shape_from(shape_rows(v, value, a.stride, zeros, a.extend & b.extend), a.source, a.scale);
 }
 
 /* Returns the shape of an operation whose result in a lane depends on that lane's operands alone. */
@@ -419,6 +420,13 @@ static struct vec_shape shape_chosen(struct vec_shape s)
     return s;
 }
 
+/* Returns 1 if the number that decides whether others are rows stays the same in all rounds of the loop. */
+static int shape_is_before(const struct vec *v, unsigned source, unsigned loop)
+{
+    int block = v->value[source - 1].block;
+    return block < v->loop[loop].first || block > v->loop[loop].last;
+}
+
 /* Returns the shape of a phi. Lanes that stay in a loop use every number of its phi, so an overflow there
  * is the kernel's own error. */
 static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int block)
@@ -427,9 +435,13 @@ static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int blo
     unsigned loop = v->block[block].loop;
     if (v->block[block].joins)
         return shape_lanes;
-    for (unsigned i = 0; i < LLVMCountIncoming(phi); i++)
-        s = shape_meet(v, phi, s, vec_shape_of(v, LLVMGetIncomingValue(phi, i)));
-    return loop && v->loop[loop].first == block ? s : shape_chosen(s);
+    int header = loop && v->loop[loop].first == block;
+    for (unsigned i = 0; i < LLVMCountIncoming(phi); i++) {
+        struct vec_shape in = shape_as_is(v, LLVMGetIncomingValue(phi, i));
+        int known = !in.source || (header && shape_is_before(v, in.source, loop));
+        s = shape_meet(v, phi, s, known ? in : shape_lanes);
+    }
+    return header ? s : shape_chosen(s);
 }
 
 static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)

@@ -154,6 +154,16 @@ def faults(world):
             holds(f"loop {loop}, thread {thread} of CTA 1: {places[-1:]}", all(p for p in places[:-1]) and len(places) <= 1 + (1 << 18) // 1024)
 
 
+@case("walks")
+def walks(world):
+    """Rows that are only known at run time, before a loop."""
+    program, folder = world.path("walks"), world.folder("traces")
+    build(os.path.join(HERE, "walks.cu"), program, "-O2")
+    for way, variables, path in ways(program):
+        same(way, ran([path], MEMTRACE_DIR=folder, **variables).stdout, "walks: 0 wrong, no error\n")
+    compare_accesses(program, folder)
+
+
 @case("regular", COST=20)
 def regular(world):
     by_chance(world, 5, range(1, 3), generate.regular)

@@ -290,7 +290,8 @@ class Regular(Maker):
             head = f"for ({t} {i} = threadIdx.x; {i} < {r.choice(['(int)(n * 20 + 100)', '256', '130', '(int)n * 40'])}; {i} += {r.choice(['blockDim.x', '32', '64'])})"
         else:
             p = self.name()
-            self.out(f"const u *{p} = in + {self.place(None, 1 << 14)};")
+            first = self.place(None, 1 << 14)
+            self.out(f"const u *{p} = in + {first if r.randrange(2) else f'(int)({first} * (n + 1) + threadIdx.x)'};")
             head = f"for ({t} {i} = 0; {i} < {e}; {i}++, {p} += {r.choice(['1', '32', '(n + 1)', '-1 + 2'])})"
         self.out(f"{r.choice(['', '', '', '#pragma unroll 1'])}\n    {head} {{" if r.randrange(2) else f"{head} {{")
         self.depth += 1
@@ -304,6 +305,8 @@ class Regular(Maker):
             self.inner = 0
         self.depth -= 1
         self.out("}")
+        if kind == 7 and r.randrange(2):
+            self.out(f"a += *{p};")
 
     def wraps(self):
         """A counter of 8 or 16 bits goes past its last number."""
