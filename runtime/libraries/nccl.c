@@ -900,10 +900,7 @@ static int near_attach(struct mt_nccl_comm *c)
         return nccl_fail(MT_NCCL_USAGE, "ncclCommInitRank: rank %d of %d is there already", c->rank, c->n);
     mine->at = c->where.at;
     if (mine->at.any.sa_family && mt_wire_listen(&c->port, &mine->at))
-        return nccl_fail(MT_NCCL_SYSTEM,
-                         "ncclCommInitRank: no socket for other machines: %s (MEMTRACE_NETWORK=off "
-                         "does without)",
-                         strerror(errno));
+        mine->at.any.sa_family = AF_UNSPEC; /* which matters only if ranks of other machines come */
     mine->ready = 1;
     ring_bell_all(c->segment);
     return MT_NCCL_OK;
@@ -939,7 +936,8 @@ static int far_attach(struct mt_nccl_comm *c)
     if (mt_wire_connect(&c->home, &c->where.at) || getsockname(c->home.fd, &h.at.any, &size) ||
         mt_wire_listen(&c->port, &h.at) || mt_wire_all(&c->home, 1, &h, sizeof h, HELLO_MS))
         return nccl_fail(MT_NCCL_SYSTEM,
-                         "ncclCommInitRank: rank %d of %d cannot join at %s, where the id was made: %s",
+                         "ncclCommInitRank: rank %d of %d cannot join at %s, where the id was made "
+                         "(MEMTRACE_NETWORK there): %s",
                          c->rank, c->n, mt_wire_words(&c->where.at, place), strerror(errno));
     return MT_NCCL_OK;
 }
@@ -1114,7 +1112,10 @@ static int mesh_accept(struct patience *w)
             left += missing[r] = !c->wires[r].fd;
         if (!left)
             break;
-        if (!mt_wire_is(&c->port) || mt_wire_ready(&c->port, 0, WAIT_MS))
+        if (!mt_wire_is(&c->port))
+            return nccl_fail(MT_NCCL_SYSTEM, "%s: rank %d of %d has no socket for ranks of other machines",
+                             w->name, c->rank, c->n);
+        if (mt_wire_ready(&c->port, 0, WAIT_MS))
             status = ring_judge(w, 0, missing);
         else if (hello_take(c, &c->port, &one, &h) == 0) {
             if (h.rank > c->rank && !c->wires[h.rank].fd)
