@@ -10,6 +10,7 @@ enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
 enum { NEW_WARP = 4, NEW_SM = 8 };
 enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 enum { EPOCHS = 1 << 22 };
+enum { DEVICE_AHEAD = 16 };
 
 struct mt_device_context {
     uint64_t cta, address;
@@ -687,9 +688,11 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
     while (rc == 0 && n < capacity && mt_device_decode_more(d)) {
         if (!d->left && d->features & MT_MTC_HAS_BLOCKS && (*d->tokens.at & MT_RUN_BLOCK) == MT_RUN_BLOCK)
             rc = device_decode_block(d, *d->tokens.at++);
-        if (d->left)
+        if (d->left) {
+            if (n + DEVICE_AHEAD < capacity)
+                __builtin_prefetch(&runs[n + DEVICE_AHEAD], 1); /* another processor has read it */
             device_decode_block_run(d, &runs[n], lanes);
-        else if (rc == 0)
+        } else if (rc == 0)
             rc = device_decode_run(d, &runs[n], lanes);
         if (rc == 0 && d->accesses > MT_MTC_MAX_ACCESSES)
             rc = device_decode_damaged(d, "has more accesses than any has");

@@ -17,7 +17,11 @@
 
 /* Sizes of a block, in runs: few enough for a processor's caches. A block ends after a step that has lists of
  * addresses. */
-enum { MT_BLOCK_STEP = 256, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };
+enum {
+    MT_BLOCK_STEP = 128,
+    MT_BLOCK_RUNS = 4 * MT_BLOCK_STEP,
+    MT_BLOCKS_AHEAD = 4
+}; /* blocks in use fit the cache */
 
 /* Runs of one chunk. The owner releases them with mt_block_put, from any thread. */
 struct mt_run_block {
