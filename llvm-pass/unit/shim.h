@@ -69,6 +69,10 @@ enum { MT_VECTOR_SCALAR = 1, MT_VECTOR_OVERLOADED = 2 };
 int mt_shim_vector_intrinsic(unsigned id, int argument);
 /* Drops promises about an instruction's result (no wrap, exact, in bounds …), or copies those of another. */
 void mt_shim_drop_promises(LLVMValueRef inst);
+/* Returns 1 if the value follows from `noundef` arguments and constants by operations that make no poison, so
+ * that it needs no freeze. LLVM removes such a freeze only after a walk over all blocks before it, for each
+ * one. */
+int mt_shim_is_certain(LLVMValueRef value);
 void mt_shim_copy_flags(LLVMValueRef to, LLVMValueRef from);
 /* Links everything that `to` declares and `from` defines, with its dependencies; consumes `from`. Returns
  * 0, or -1. */

@@ -1,6 +1,7 @@
 // Functions that llvm-c lacks for code of whole warps (vector/): passes over one function, vector forms of
 // intrinsics, flags of instructions.
 #include "shim.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Operator.h"
@@ -52,6 +53,29 @@ int mt_shim_vector_intrinsic(unsigned id, int argument)
         return argument == 0 ? MT_VECTOR_OVERLOADED : 0;
     return (argument >= 0 && isVectorIntrinsicWithScalarOpAtArg(I, argument) ? MT_VECTOR_SCALAR : 0) |
            (isVectorIntrinsicWithOverloadTypeAtArg(I, argument) ? MT_VECTOR_OVERLOADED : 0);
+}
+
+namespace
+{
+bool isCertain(Value *V, unsigned &steps)
+{
+    if (auto *A = dyn_cast<Argument>(V))
+        return A->hasAttribute(Attribute::NoUndef);
+    if (isa<FreezeInst>(V))
+        return true;
+    if (isa<Constant>(V))
+        return isGuaranteedNotToBeUndefOrPoison(V);
+    auto *I = dyn_cast<Instruction>(V);
+    return I && (isa<BinaryOperator>(I) || isa<CastInst>(I)) && steps && steps-- &&
+           !canCreateUndefOrPoison(cast<Operator>(I)) &&
+           all_of(I->operands(), [&](Value *O) { return isCertain(O, steps); });
+}
+} // namespace
+
+int mt_shim_is_certain(LLVMValueRef value)
+{
+    unsigned steps = 1000;
+    return isCertain(unwrap(value), steps);
 }
 
 void mt_shim_drop_promises(LLVMValueRef inst)

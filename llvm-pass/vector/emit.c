@@ -11,6 +11,8 @@ LLVMValueRef vec_mask(struct vec *v)
 
 LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask)
 {
+    if (mask == v->left)
+        return v->left_bits;
     return LLVMBuildBitCast(v->b, mask, v->l->i32, "");
 }
 

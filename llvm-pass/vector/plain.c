@@ -65,7 +65,8 @@ static LLVMValueRef plain_wider(struct vec *v, LLVMValueRef inst, LLVMValueRef f
     LLVMOpcode how = vec_extension(v, inst);
     if (!vec_find(v, inst)->shape.source)
         return plain_true(v, LLVMGetOperand(inst, 0), LLVMTypeOf(inst), how, row);
-    first = LLVMBuildFreeze(v->b, first, ""); /* branches depend on it */
+    if (!mt_shim_is_certain(first))
+        first = LLVMBuildFreeze(v->b, first, ""); /* branches depend on it */
     return LLVMBuildCast(v->b, how, first, LLVMTypeOf(inst), "");
 }
 

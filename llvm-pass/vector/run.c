@@ -23,6 +23,10 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     v->to = LLVMAddFunction(v->module, name, LLVMFunctionType(v->l->none, types, all, 0));
     free(types);
     LLVMSetLinkage(v->to, LLVMInternalLinkage);
+    for (unsigned i = 0; i < all; i++) /* they come from memory of the runtime */
+        LLVMAddAttributeAtIndex(
+            v->to, i + 1,
+            LLVMCreateEnumAttribute(v->context, LLVMGetEnumAttributeKindForName("noundef", 7), 0));
     for (unsigned i = 0; i < n; i++)
         v->value[i].now = (struct vec_rep){.kind = VEC_UNIFORM, .part = {LLVMGetParam(v->to, i)}};
     for (unsigned i = 0; i < VEC_CTA_REGISTERS; i++)

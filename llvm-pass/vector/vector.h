@@ -140,6 +140,7 @@ struct vec {
     LLVMValueRef bad;  /* i32: lanes whose access by `bad_for` must not be made (MEMTRACE_CHECK) */
     LLVMValueRef bad_for;
     struct vec_region region;
+    LLVMValueRef left, left_bits;    /* the last mask without bad lanes, as an i32 */
     LLVMValueRef recorded_as;        /* access of the last record call, if it is one of each thread */
     LLVMValueRef recorded, recorder; /* addresses of that access's lanes in memory (if lanes), stored by
                                       * its record call */

@@ -1,5 +1,6 @@
 """Kernels as vectors and with a fiber for each thread (--mt-vectors=off), traced and not: all must give the same, and the traces of both
 must say that each thread accessed the same, in the same order."""
+import base64
 import os
 import re
 import shutil
@@ -293,6 +294,26 @@ def arithmetic_today(world):
     """As many, in all ways; others each day."""
     for part in range(3):
         compare_arithmetic(world, int(time.time()) // 86400 * 10 + part, 100, arithmetic_ways.WAYS)
+
+
+@case("short")
+def short(world):
+    """The code of an access with a mask is short: 1,080 bytes for a kernel that loads and stores once. Of a mask that goes from a number to a
+    vector and back for each access, LLVM makes 64 more instructions (vpinsrb)."""
+    source, assembly = world.path("short.cu"), world.path("short.s")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("__global__ void k(float *a, const float *b, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = b[i] * 1.5f; }\n")
+    ran([tool("mt-cc"), "-O2", "--mt-gpu-trace=off", "--cuda-device-only", "-S", source, "-o", assembly])
+    with open(assembly, encoding="utf-8") as f:
+        image = base64.b64decode(max(f.read().splitlines(), key=len).split()[-1].rpartition(":")[2])
+    object_file = world.path("image.o")
+    with open(object_file, "wb") as f:
+        f.write(image)
+    code = ran(["objdump", "-d", "--no-show-raw-insn", object_file]).stdout
+    for form in ("record.32", "record.any"):
+        body = re.search(rf"^[0-9a-f]+ <mt\.warps\.\w+\.{form}>:\n(.*?)^$", code + "\n", re.S | re.M)[1]
+        found = body.count("vpinsrb"), len(body.splitlines())
+        holds(f"{form}: {found}", found[0] == 0 and found[1] < 300)
 
 
 @case("kept")
