@@ -4,6 +4,7 @@
 #define MT_BASE_NVIDIA_H
 #include <limits.h>
 #include <stddef.h>
+#include <unistd.h>
 
 struct mt_nvidia {
     char driver[32];        /* "580.65.06"; "": not known */
@@ -13,6 +14,13 @@ struct mt_nvidia {
     int version;            /* of the library, major * 100 + minor; 0: not known */
     char patches[PATH_MAX]; /* image of the patches; "": none that this driver loads */
 };
+
+/* Returns 1 if this machine has a GPU and a driver for it, by the files that the driver makes (WSL 2: dxg).
+ */
+static inline int mt_nvidia_is_here(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
 
 /* Sets `driver` and `cuda` by the name of the file that libcuda.so.1 is (path, or NULL), which is what
  * programs get, else by that of the kernel's module. */

@@ -82,7 +82,8 @@ enum mt_kernel_flags {
     MT_KERNEL_WARPS = 1024,      /* vector code runs one warp at a time, and warps wait for each other */
     MT_KERNEL_BARRIERS = 2048,   /* barriers and accesses of shared memory are recorded */
     MT_KERNEL_PARTED = 4096,     /* lanes that hardware runs separately may be joined in records */
-    MT_KERNEL_FRAMES = 8,        /* functions keep frame pointers, since activemask walks the call stack */
+    MT_KERNEL_GPU_LEFT_OUT = 8192, /* with GPU_UNTRACED: compiled so (gpu-trace=off) */
+    MT_KERNEL_FRAMES = 8,          /* functions keep frame pointers, since activemask walks the call stack */
 };
 /* Prefix of the name of the pointer that belongs to a MT_VAR_MANAGED variable. */
 #define MT_MANAGED_PREFIX "managed."

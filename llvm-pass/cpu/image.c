@@ -220,13 +220,16 @@ static LLVMValueRef image_kernels(struct mt_lowering *l)
                .signature = image_text(l, k->signature),
                .file = image_text(l, k->file),
                .line = k->line,
-               .flags = (k->traced ? MT_KERNEL_TRACED : 0) | (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) |
-                        (k->frames ? MT_KERNEL_FRAMES : 0) | (k->gpu_records ? MT_KERNEL_GPU_RECORDS : 0) |
-                        (k->gpu_records && !k->has_plain ? MT_KERNEL_GPU_ALONE : 0) |
-                        (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
-                        (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
-                        (l->u->options->spaces & MT_SPACES_SHARED ? MT_KERNEL_BARRIERS : 0) |
-                        (l->vector[i].waits ? MT_KERNEL_WARPS : 0) | (k->parted ? MT_KERNEL_PARTED : 0),
+               .flags =
+                   (k->traced ? MT_KERNEL_TRACED : 0) | (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) |
+                   (k->traced && !l->u->options->gpu_trace ? MT_KERNEL_GPU_UNTRACED | MT_KERNEL_GPU_LEFT_OUT
+                                                           : 0) |
+                   (k->frames ? MT_KERNEL_FRAMES : 0) | (k->gpu_records ? MT_KERNEL_GPU_RECORDS : 0) |
+                   (k->gpu_records && !k->has_plain ? MT_KERNEL_GPU_ALONE : 0) |
+                   (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
+                   (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
+                   (l->u->options->spaces & MT_SPACES_SHARED ? MT_KERNEL_BARRIERS : 0) |
+                   (l->vector[i].waits ? MT_KERNEL_WARPS : 0) | (k->parted ? MT_KERNEL_PARTED : 0),
                .entry = l->traced.entries[i],
                .plain_entry = l->plain.entries[i],
                .vector_rows = l->vector[i].rows,

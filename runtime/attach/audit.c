@@ -8,6 +8,7 @@
 #include "base/part.h"
 #include "base/attach.h"
 #include "base/binary.h"
+#include "base/nvidia.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -481,7 +482,7 @@ static void audit_set_left(uintptr_t *cookie, enum audit_left state)
 
 static int audit_has_gpu(void)
 {
-    return !wants_cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
+    return !wants_cpu && mt_nvidia_is_here();
 }
 
 /* Reports that the runtime is in use, and in no trace. */

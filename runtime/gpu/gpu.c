@@ -621,7 +621,7 @@ static int gpu_capturing(cudaStream_t stream)
     return cu && is_capturing(cu, stream);
 }
 
-enum reason { NO_ROOM, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
+enum reason { NO_ROOM, LEFT_OUT, NO_MEANS, AT_EXIT, DAMAGED, NREASONS };
 static void gpu_say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
@@ -679,7 +679,11 @@ static void *gpu_launch(struct mt_gpu_launch *l)
 {
     void *context = NULL;
     int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
-    if (l->trace && !possible)
+    if (l->trace && !possible && l->kernel->flags & MT_KERNEL_GPU_LEFT_OUT)
+        gpu_say_once(LEFT_OUT, l->line.kernel,
+                     "its file was compiled without code for traces on a GPU; mt-cc --mt-gpu-trace=on (or "
+                     "-arch=sm_90 and the like) makes that, and memtrace run traces it as it is");
+    else if (l->trace && !possible)
         gpu_say_once(NO_ROOM, l->line.kernel, "it has no room for record calls there, as the compiler said");
     l->state = l->trace && possible ? gpu_prepare(l, &context) : NULL;
     return l->state ? context : NULL;

@@ -24,7 +24,7 @@ def run(work):
 def run_program(work, source, failed):
     with open(source, encoding="utf-8") as f:
         lines = f.read().splitlines()
-    done = run_command([tool("mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "--cuda-device-only", "-S", source, "-o", os.path.join(work, "out.s")])
+    done = run_command([tool("mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "--mt-gpu-trace=on", "--cuda-device-only", "-S", source, "-o", os.path.join(work, "out.s")])
     rows = []
     for number, line in enumerate(lines, 1):
         row = ROW.search(line)

@@ -69,6 +69,19 @@ def channel_elsewhere(world):
     holds("on the CPU device", world.run_ok(app, MEMTRACE_ENGINE="inject").companion().end()["complete"])
 
 
+@case("channel.left_out")
+def channel_left_out(world):
+    """A program that was compiled without code for traces on a GPU runs there as ever; it says how to get one, once, and its trace says that
+    it is not complete. On the CPU device it is traced."""
+    app = world.compile(os.path.join(world.src, "channel.cu"), "-O2", "--mt-gpu-trace=off")
+    plain, left = world.run_ok(app), world.run_ok(app, **WARP)
+    same("output", left.out, plain.out)
+    holds(left.err, left.err.count("--mt-gpu-trace=on") == 1 and left.err.count("memtrace run") == 1 and not plain.err)
+    for trace, complete in ((plain, True), (left, False)):
+        comm = world.extract([trace.path()], code=0 if complete else 3)
+        same("complete", comm["complete"], complete)
+
+
 @case("channel.records")
 def channel_records(world):
     """Divergence, threads that end early, lanes far apart, blocks; both levels; workers side by side and one alone."""

@@ -189,5 +189,5 @@ def many_sites(world):
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
     for mode in ((), ("-fgpu-rdc",)):
-        plain, traced = seconds("--plain", *mode), seconds("--mt-cpu-image=off", *mode)
+        plain, traced = seconds("--plain", *mode), seconds("--mt-cpu-image=off", "--mt-gpu-trace=on", *mode)
         holds(f"{mode} {traced:.1f} s for two versions of each kernel, {plain:.1f} s without the plugin", traced < 4 * plain)

@@ -65,7 +65,7 @@ def links(world):
     folder = world.folder("objects")
     main, parts = (os.path.join(folder, name) for name in ("main.o", "parts.o"))
     for source, made in zip(sources(world), (main, parts)):
-        world.call([world.tool("mt-cc"), *world.flags, "-O2", "-dc", source, "-o", made])
+        world.call([world.tool("mt-cc"), *world.flags, "-O2", "--mt-gpu-trace=on", "-dc", source, "-o", made])
     check(world, "objects", world.compile([main, parts]))
     check(world, "objects, the other way round", world.compile([parts, main]))
 

@@ -112,7 +112,7 @@ class Run:
         mt_cc, words = tool("mt-cc"), ["-S", "--cuda-device-only", "-std=c++17", level, *flags]
         command = [mt_cc, *words, *headers.words(mt_cc, words, path), path, "-o"]
         call([*command, files[0], "--plain"])
-        call([*command, files[1], "--mt-cpu-image=off"])
+        call([*command, files[1], "--mt-cpu-image=off", "--mt-gpu-trace=on"])
         return files
 
     def source(self, path, levels, *flags):

@@ -112,11 +112,12 @@ class World(harness.World):
     def compile(self, sources, *flags, out=None, code=0):
         """mt-cc of one or more sources into a program; returns its path (or the process when code is not 0)."""
         sources = [sources] if isinstance(sources, str) else sources
-        # The GPU's code with records is not run here, and takes a third of the time: the examples have it at -O2, others do not.
+        # The GPU's code with records is run by the stand-in only, and takes a third of the time: the examples have it at -O2, others do not.
         words = {*self.flags, *flags}
-        if not self.standin and set(OPT_LEVELS) & words and not {"-c", "-fgpu-rdc", "-rdc=true", "--host"} & words and \
-                all(s.endswith(".cu") and ("-O2" not in words or s.startswith(self.tests)) for s in sources):
-            flags = (*flags, "--mt-gpu-trace=off")
+        if not any(w.startswith(("--mt-gpu-trace", "--mt-cpu-image", "--plain")) for w in words):
+            wants = self.standin or not set(OPT_LEVELS) & words or {"-c", "-fgpu-rdc", "-rdc=true", "--host"} & words or \
+                not all(s.endswith(".cu") and ("-O2" not in words or s.startswith(self.tests)) for s in sources)
+            flags = (*flags, "--mt-gpu-trace=" + ("on" if wants else "off"))
         # Unoptimised code for vectors takes longest to compile; -O2 has them.
         if "-O0" in words and not self.long and not self.standin and not any("--mt-vectors" in f for f in words) and \
                 all(s.startswith((self.src, self.examples)) and s.endswith(".cu") for s in sources):

@@ -211,7 +211,7 @@ def test_gpu(work):
     names = ("libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcurand.so.10", "libcusparse.so.12", "libcusolver.so.12")
     for name in names:
         call(["cc", "-shared", "-fPIC", "-O1", os.path.join(HERE, "gpu/fake.c"), "-o", os.path.join(work, name), "-ldl"])
-    call([tool("mt-cc"), "-O1", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
+    call([tool("mt-cc"), "-O1", "--mt-gpu-trace=on", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
                     "-lcublasLt", "-lcufft", "-lcurand", "-lcusparse", "-lcusolver", "-o", app])
     standin.images(app)
     for form, unknown in (("raw", []), ("compact", []), ("compact", ["cublasSgelsBatched"]), ("compact", ["cublasLtMatmul", "2"]),

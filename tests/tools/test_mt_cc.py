@@ -37,7 +37,7 @@ class Lines(Case):
         """What is between mt-cc's own flags at the front and at the end, for link-only and compile-only calls."""
         words, _ = self.show(*arguments)
         end = words.index("-idirafter") if "-idirafter" in words else len(words)
-        own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "--cuda-gpu-arch=")
+        own = ("-Qunused-arguments", "-Wno-unknown-cuda", "-Wno-register", "-D__CUDA_ARCH_LIST__", "-Wno-error=", "--cuda-path=", "-fplugin=", "-fplugin-arg-memtrace-gpu-trace=off", "--cuda-gpu-arch=")
         level = {i + k for i in range(end - 1) if words[i : i + 2] == ["-Xarch_device", "-O3"] for k in (0, 1)}  # see test_device_level
         return [w for i, w in enumerate(words[:end])
                 if i > 0 and i not in level and not w.startswith(own) and "-isystem" not in (w, words[i - 1])]
@@ -51,7 +51,19 @@ class Lines(Case):
         for word in (f"--cuda-path={world.overlay().rstrip('/')}", "--cuda-gpu-arch=sm_90", "-Wno-unknown-cuda-version",
                      f"-fplugin={world.build}/lib/libMemtrace-AA.so", f"{world.build}/lib/libmemtrace.so", "my app"):
             self.assertIn(os.path.realpath(word) if word.startswith("/") else word, words)
-        self.assertEqual(notes, "")
+        self.assertEqual(notes.count("note:"), 1)  # see below
+
+    def test_traces_on_a_gpu(self):
+        """Their code is made if the command names an architecture, or if there is a GPU (MEMTRACE_DEVICE stands for one); what is left out is said
+        by --show only."""
+        off, named = "-fplugin-arg-memtrace-gpu-trace=off", "--mt-gpu-trace=on"
+        for left, device, words in ((1, "cpu", "-c k.cu"), (1, "cpu", "-arch=native k.cu"), (1, "cpu", "-rdc=true a.cu b.cpp"), (0, "gpu", "-c k.cu"),
+                                    (0, "cpu", "-arch=sm_80 k.cu"), (0, "cpu", "-gencode arch=compute_80,code=sm_80 k.cu"), (0, "cpu", "-c k.cpp"),
+                                    (0, "cpu", "--offload-arch=sm_90 k.cu"), (0, "cpu", f"{named} k.cu"), (0, "cpu", "--plain k.cu")):
+            done = self.run_(mt_cc(), "--show", *shlex.split(words), MEMTRACE_DEVICE=device)
+            self.assertEqual((off in done.stdout, named in done.stderr), (bool(left), bool(left)), words)
+            self.assertEqual(named in self.run_(mt_cc(), "-q", "--show", *shlex.split(words), MEMTRACE_DEVICE=device).stderr, False)
+        self.assertEqual(self.show("--mt-gpu-trace=off", "k.cu")[0].count(off), 1)
 
     def test_no_link_flags_without_link(self):
         for option in ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-dc", "--ptx", "-cubin"):

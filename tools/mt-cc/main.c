@@ -1,6 +1,7 @@
 /* mt-cc: builds the command line for clang++-19 and executes it. Manual: docs/man/mt-cc.md. */
 #include "base/command.h"
 #include "base/near.h"
+#include "base/nvidia.h"
 #include "base/part.h"
 #include "base/file.h"
 #include "base/trust.h"
@@ -83,6 +84,8 @@ struct request {
     struct words nvlink; /* options for nvlink */
     const struct places *places;
 };
+
+#define GPU_TRACE "-fplugin-arg-memtrace-gpu-trace="
 
 #define FORWARD_COMPILER 1
 
@@ -1336,6 +1339,28 @@ static void main_add_c_dialect(struct words *line)
     }
 }
 
+/* Returns 1 if the user chose the value of this option of the plugin. */
+static int main_is_chosen(const struct request *r, const char *option)
+{
+    for (size_t i = 0; i < r->plugin.count; i++) {
+        if (strncmp(r->plugin.word[i], option, strlen(option)) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Record calls in the GPU's code are most of the time of a compilation, and only traces on a GPU need them:
+ * they are made if the command names an architecture, or if there is a GPU here (MEMTRACE_DEVICE, if set,
+ * says so). */
+static int main_leaves_out_gpu(const struct request *r)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    int gpu = device && strcmp(device, "gpu") == 0, cpu = device && strcmp(device, "cpu") == 0;
+    return r->cuda && !r->plain && r->archs.count == 0 && !main_is_chosen(r, GPU_TRACE) && !gpu &&
+           (cpu || !mt_nvidia_is_here());
+}
+
 /* Adds flags before the user's, which take precedence. */
 static void add_compile_flags(struct words *line, const struct request *r, const struct places *p)
 {
@@ -1371,6 +1396,9 @@ static void add_compile_flags(struct words *line, const struct request *r, const
     if (r->compiles && !r->plain) {
         mt_words_addf(line, "-fplugin=%s", p->plugin);
         mt_words_append(line, &r->plugin);
+        if (main_leaves_out_gpu(r)) {
+            mt_words_add(line, GPU_TRACE "off");
+        }
         if (r->host) { /* keeps names of variables */
             mt_words_add(line, "-Xarch_host");
             mt_words_add(line, "-fno-discard-value-names");
@@ -2388,6 +2416,10 @@ int main(int argc, char **argv)
     }
     cc_languages_drop_standard(&r);
     main_print_toolkit(&r);
+    if (main_leaves_out_gpu(&r)) {
+        cc_request_note(&r, "no code for traces on a GPU: no architecture is named, and there is no GPU here "
+                            "(--mt-gpu-trace=on makes it)");
+    }
     if (r.show) {
         fflush(stdout);
         for (size_t i = 0; !r.quiet && i < r.notes.count; i++) {

@@ -48,18 +48,13 @@ struct program {
 #define LIBRARY "libsanitizer-public.so"
 #define INJECTION "memtrace/libmemtrace-inject.so"
 
-static int engine_sees_gpu(void)
-{
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
-}
-
 /* Detects a GPU as the auditor does; "gpu": the user says that there is one. */
 static int engine_has_gpu(void)
 {
     const char *device = getenv("MEMTRACE_DEVICE");
     if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
         return *device == 'g';
-    return engine_sees_gpu();
+    return mt_nvidia_is_here();
 }
 
 /* ---- Libraries that the dynamic linker would load into a program ---- */
@@ -368,7 +363,7 @@ static int engine_check(const struct engine *e)
     if (e->gpu && !e->injects)
         return mt_cli_refuse("nothing is traced on the GPU: %s; or trace on the CPU device with -d cpu (%s)",
                              e->why, words);
-    if (e->asked && !engine_sees_gpu())
+    if (e->asked && !mt_nvidia_is_here())
         mt_cli_say("no GPU was found here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
                    "program's calls of CUDA fail");
     if (e->injects && *e->why)
@@ -409,7 +404,7 @@ static void engine_list(const struct engine *e)
            : *e->why                                             ? "they do not go together"
            : e->nvidia.cuda && e->nvidia.version                 ? "they fit"
                                                                  : "not known whether they fit");
-    if (e->asked && !engine_sees_gpu())
+    if (e->asked && !mt_nvidia_is_here())
         printf("here: a GPU is asked for, but none was found (neither /dev/nvidiactl nor /dev/dxg)\n");
     else
         engine_list_here(e);
