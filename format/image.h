@@ -204,6 +204,7 @@ struct mt_cpu_tls {
     uint32_t cluster[3];           /* size of the cluster, in CTAs, per dimension */
     uint32_t in_cluster;           /* 1 if the launch or the kernel requests clusters */
     uint32_t warp_first, warp_end; /* range of threads for code of whole warps, set at its call */
+    uint32_t checked;              /* 1: MEMTRACE_CHECK, each access has a call of its own */
     uint32_t compact;              /* 1: records include shared and local memory and barriers */
     uint32_t
         site_base;  /* added to the sites of records, unless the image does so (mt_image_head.site_base) */
@@ -243,8 +244,7 @@ struct mt_run_room {
 };
 struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
                                    uint32_t meta, uint32_t site);
-/* Makes room for the entry of a region (region.h), of `units` runs, and returns it: the new `run`. NULL under
- * MEMTRACE_CHECK=1. */
+/* Makes room for the entry of a region (region.h), of `units` runs, and returns it: the new `run`. */
 struct mt_access_run *mt_cpu_region_room(uint32_t units);
 /* Checks loads of constant memory by these lanes, of which no trace has records. Returns lanes that must not
  * load. */

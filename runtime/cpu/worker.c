@@ -1632,8 +1632,6 @@ struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t
 
 struct mt_access_run *mt_cpu_region_room(uint32_t units)
 {
-    if (mt_check_on)
-        return NULL;
     worker_call(mt_worker_self, mt_runs_flush, 0);
     return mt_cpu_tls.run;
 }
@@ -1988,6 +1986,7 @@ static void *worker_main(void *worker)
     t->local_bytes = local_reserved;
     mt_runs_open(w);
     t->compact = (uint32_t)mt_cpu_settings.compact;
+    t->checked = mt_check_on != 0;
     fault_thread(w);
     for (;;) {
         t->nsmid = pool_wait(w);

@@ -425,7 +425,7 @@ MT_INLINED uint64_t *__mt_region_begin(uint32_t units)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_access_run *run = *(region_position *)&t->run, *end = *(region_position *)&t->run_end;
     if (__builtin_expect((uint64_t)((char *)end - (char *)run) < units * sizeof *run, 0))
-        return region_room(units);
+        return t->checked ? NULL : region_room(units);
     return (uint64_t *)run;
 }
 
