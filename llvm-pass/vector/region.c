@@ -9,6 +9,8 @@
 #include "trace/trace.h"
 
 #define DEEPEST 24u
+/* Accesses of a block beyond which they are not worth the code: each has two ways to be recorded. */
+#define MOST_ACCESSES 64u
 
 /* ---- which accesses ---- */
 
@@ -277,6 +279,15 @@ static int region_take_loop(struct vec *v)
     return v->region.n > 0;
 }
 
+/* Returns 1 if the block has so many accesses that its code would double the time to compile it. */
+static int region_is_long(const struct vec *v)
+{
+    unsigned n = 0;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[v->now].from); i; i = LLVMGetNextInstruction(i))
+        n += vec_is_record(i) != 0;
+    return n > MOST_ACCESSES;
+}
+
 /* Takes the records from this one on, up to one that cannot be part of a region. */
 static int region_take(struct vec *v, LLVMValueRef call)
 {
@@ -393,28 +404,31 @@ static LLVMValueRef region_by_itself(struct vec *v, unsigned i, const struct vec
     return vec_record_one(v, g->call[i], at);
 }
 
-/* Joins the ways to record an access: ways[0] and ways[1] as part of the region, ways[2] by itself. */
+/* Joins the ways to record an access; leaves: the last one may have ended the entry. ways[0] and ways[1] as
+ * part of the region, ways[2] by itself. */
 static void region_join(struct vec *v, LLVMBasicBlockRef after, const LLVMBasicBlockRef *way,
-                        LLVMValueRef bad)
+                        LLVMValueRef bad, int leaves)
 {
     struct vec_region *g = &v->region;
     LLVMValueRef none = vec_number(v, 0), nowhere = LLVMConstNull(v->l->ptr), zero = LLVMConstNull(v->l->i64);
     LLVMPositionBuilderAtEnd(v->b, after);
-    LLVMValueRef bads = LLVMBuildPhi(v->b, v->l->i32, ""), word = LLVMBuildPhi(v->b, v->l->ptr, ""),
-                 laps = g->loop ? LLVMBuildPhi(v->b, v->l->i64, "") : NULL;
+    LLVMValueRef bads = LLVMBuildPhi(v->b, v->l->i32, ""),
+                 word = leaves ? LLVMBuildPhi(v->b, v->l->ptr, "") : NULL,
+                 laps = leaves && g->loop ? LLVMBuildPhi(v->b, v->l->i64, "") : NULL;
     for (unsigned i = 0; i < 3; i++) {
         LLVMBasicBlockRef from = way[i];
         if (!from)
             continue;
         LLVMValueRef value[] = {i == 2 ? bad : none, i == 2 ? nowhere : g->word, i == 2 ? zero : g->laps};
         LLVMAddIncoming(bads, &value[0], &from, 1);
-        LLVMAddIncoming(word, &value[1], &from, 1);
+        if (word)
+            LLVMAddIncoming(word, &value[1], &from, 1);
         if (laps)
             LLVMAddIncoming(laps, &value[2], &from, 1);
     }
     v->bad = bads;
-    g->word = word;
-    g->laps = laps;
+    g->word = word ? word : g->word;
+    g->laps = laps ? laps : g->laps;
 }
 
 /* Records an access of a loop: further laps do nothing. */
@@ -440,7 +454,7 @@ static void region_record_lap(struct vec *v, unsigned i, const struct vec_rep *a
     LLVMValueRef bad = region_by_itself(v, i, at, warp);
     LLVMBuildBr(v->b, after);
     way[2] = LLVMGetInsertBlock(v->b);
-    region_join(v, after, way, bad);
+    region_join(v, after, way, bad, at->source != 0);
 }
 
 static void region_record_straight(struct vec *v, unsigned i, const struct vec_rep *at)
@@ -462,7 +476,7 @@ static void region_record_straight(struct vec *v, unsigned i, const struct vec_r
     LLVMValueRef bad = region_by_itself(v, i, at, warp);
     LLVMBuildBr(v->b, after);
     way[2] = LLVMGetInsertBlock(v->b);
-    region_join(v, after, way, bad);
+    region_join(v, after, way, bad, at->source != 0);
 }
 
 void vec_region_block(struct vec *v)
@@ -470,7 +484,8 @@ void vec_region_block(struct vec *v)
     struct vec_region *g = &v->region;
     g->n = g->bases = g->nextends = g->next = 0;
     g->loop = 0;
-    if (v->mask || v->any || !region_take_loop(v)) {
+    g->off = v->mask || v->any || region_is_long(v);
+    if (g->off || !region_take_loop(v)) {
         g->n = 0;
         return;
     }
@@ -489,7 +504,7 @@ void vec_region_block(struct vec *v)
 int vec_region_record(struct vec *v, LLVMValueRef call, const struct vec_rep *at)
 {
     struct vec_region *g = &v->region;
-    if (v->mask || v->any)
+    if (g->off)
         return 0;
     if (g->next == g->n) { /* a new one */
         g->n = g->bases = g->next = 0;

@@ -84,6 +84,7 @@ struct vec_region {
     LLVMValueRef call[32]; /* their record calls; MT_REGION_ACCESSES */
     unsigned first[32], n, next, bases,
         units;                          /* first: index of the first base; next: access to be recorded */
+    int off;                            /* 1: the block has none */
     int loop;                           /* 1: the block is a loop, */
     LLVMValueRef extends[32], step[32]; /* with extensions of numbers that must not wrap; their steps */
     unsigned nextends;
