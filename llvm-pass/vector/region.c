@@ -11,6 +11,8 @@
 #define DEEPEST 24u
 /* Accesses of a block beyond which they are not worth the code: each has two ways to be recorded. */
 #define MOST_ACCESSES 64u
+/* Laps of an entry: a kernel that is killed in a long loop has its accesses but for the last ones. */
+#define MOST_LAPS 4096u
 
 /* ---- which accesses ---- */
 
@@ -532,20 +534,6 @@ int vec_region_record(struct vec *v, LLVMValueRef call, const struct vec_rep *at
 
 /* ---- behind a lap ---- */
 
-void vec_region_lap(struct vec *v)
-{
-    struct vec_region *g = &v->region;
-    if (!g->loop)
-        return;
-    LLVMValueRef begun = LLVMBuildICmp(v->b, LLVMIntNE, g->word, LLVMConstNull(v->l->ptr), "");
-    g->laps = LLVMBuildAdd(v->b, g->laps, LLVMBuildZExt(v->b, begun, v->l->i64, ""), "");
-    for (unsigned i = 0; i < g->nextends; i++) {
-        LLVMValueRef of = LLVMGetOperand(g->extends[i], 0), step = region_step(v, of, NULL);
-        vec_get_row(v, of); /* here, for both ways */
-        g->step[i] = step ? LLVMBuildSExt(v->b, step, v->l->i64, "") : LLVMConstNull(v->l->i64);
-    }
-}
-
 /* Returns whether a number that was extended has wrapped within the laps: it moves one way, so then its
  * distance from the first lap's is not that of its steps. */
 static LLVMValueRef region_wrapped(struct vec *v, unsigned i, LLVMValueRef any)
@@ -565,6 +553,49 @@ static LLVMValueRef region_wrapped(struct vec *v, unsigned i, LLVMValueRef any)
     return any;
 }
 
+/* Makes an entry of the laps so far, if `now` is true; often: it mostly is. */
+static void region_finish(struct vec *v, LLVMValueRef now, int often)
+{
+    struct vec_region *g = &v->region;
+    LLVMBasicBlockRef some = region_block(v), good = region_block(v), lost = region_block(v),
+                      after = region_block(v);
+    LLVMValueRef wrapped = NULL, branch = LLVMBuildCondBr(v->b, often ? now : LLVMBuildNot(v->b, now, ""),
+                                                          often ? some : after, often ? after : some);
+    vec_set_seldom(v, branch);
+    LLVMPositionBuilderAtEnd(v->b, some);
+    for (unsigned i = 0; i < g->nextends; i++)
+        wrapped = region_wrapped(v, i, wrapped);
+    wrapped = wrapped ? LLVMBuildNot(v->b, wrapped, "") : LLVMConstInt(v->l->i1, 1, 0);
+    vec_set_seldom(v, LLVMBuildCondBr(v->b, wrapped, good, lost));
+    LLVMPositionBuilderAtEnd(v->b, lost);
+    LLVMValueRef args[] = {g->of, g->laps};
+    region_call(v, "__mt_region_lost", args, 2);
+    LLVMBuildBr(v->b, after);
+    LLVMPositionBuilderAtEnd(v->b, good);
+    region_store(v, g->word, g->bases, g->laps);
+    region_complete(v, LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), ""));
+    LLVMBuildBr(v->b, after);
+    LLVMPositionBuilderAtEnd(v->b, after);
+}
+
+void vec_region_lap(struct vec *v)
+{
+    struct vec_region *g = &v->region;
+    if (!g->loop)
+        return;
+    LLVMValueRef begun = LLVMBuildICmp(v->b, LLVMIntNE, g->word, LLVMConstNull(v->l->ptr), "");
+    g->laps = LLVMBuildAdd(v->b, g->laps, LLVMBuildZExt(v->b, begun, v->l->i64, ""), "");
+    for (unsigned i = 0; i < g->nextends; i++) {
+        LLVMValueRef of = LLVMGetOperand(g->extends[i], 0), step = region_step(v, of, NULL);
+        vec_get_row(v, of); /* here, for both ways */
+        g->step[i] = step ? LLVMBuildSExt(v->b, step, v->l->i64, "") : LLVMConstNull(v->l->i64);
+    }
+    LLVMValueRef most = LLVMConstInt(v->l->i64, MOST_LAPS, 0), none = LLVMConstNull(v->l->i64);
+    LLVMValueRef many = LLVMBuildICmp(v->b, LLVMIntEQ, g->laps, most, "");
+    region_finish(v, many, 0);
+    g->laps = LLVMBuildSelect(v->b, many, none, g->laps, "");
+}
+
 int vec_region_is_loop(const struct vec *v)
 {
     return v->region.loop;
@@ -580,23 +611,6 @@ void vec_region_way(struct vec *v, int to)
         LLVMBuildStore(v->b, g->word, g->word_slot);
         return;
     }
-    LLVMBasicBlockRef some = region_block(v), good = region_block(v), lost = region_block(v),
-                      after = region_block(v);
-    LLVMValueRef any = LLVMBuildICmp(v->b, LLVMIntNE, g->laps, LLVMConstNull(v->l->i64), ""), wrapped = NULL;
-    vec_set_seldom(v, LLVMBuildCondBr(v->b, any, some, after));
-    LLVMPositionBuilderAtEnd(v->b, some);
-    for (unsigned i = 0; i < g->nextends; i++)
-        wrapped = region_wrapped(v, i, wrapped);
-    wrapped = wrapped ? LLVMBuildNot(v->b, wrapped, "") : LLVMConstInt(v->l->i1, 1, 0);
-    vec_set_seldom(v, LLVMBuildCondBr(v->b, wrapped, good, lost));
-    LLVMPositionBuilderAtEnd(v->b, lost);
-    LLVMValueRef args[] = {g->of, g->laps};
-    region_call(v, "__mt_region_lost", args, 2);
-    LLVMBuildBr(v->b, after);
-    LLVMPositionBuilderAtEnd(v->b, good);
-    region_store(v, g->word, g->bases, g->laps);
-    region_complete(v, LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), ""));
-    LLVMBuildBr(v->b, after);
-    LLVMPositionBuilderAtEnd(v->b, after);
+    region_finish(v, LLVMBuildICmp(v->b, LLVMIntNE, g->laps, LLVMConstNull(v->l->i64), ""), 1);
     LLVMBuildStore(v->b, LLVMConstNull(v->l->i64), g->laps_slot);
 }

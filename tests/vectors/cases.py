@@ -4,6 +4,8 @@ import base64
 import os
 import re
 import shutil
+import signal
+import subprocess
 import time
 
 import arithmetic_kernels
@@ -153,6 +155,30 @@ def faults(world):
             # what the second CTA read before the fault may be missing with the rest of its region
             places = [place for _, _, _, place in threads.get(("1,0,0", thread), [])]
             holds(f"loop {loop}, thread {thread} of CTA 1: {places[-1:]}", all(p for p in places[:-1]) and len(places) <= 1 + (1 << 18) // 1024)
+
+
+@case("killed")
+def killed(world):
+    """A kernel that is killed in a long loop leaves what it accessed, but for the last buffers."""
+    program, folder = world.path("faults"), world.folder("traces")
+    build(os.path.join(HERE, "faults.cu"), program, "-O2")
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+    process = subprocess.Popen([program, "2"], env={**variables, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": "compact"})
+    trace, runs = os.path.join(folder, "MemTrace-pipe-0.mtc"), 0
+    for _ in range(300):  # as long as it takes on a busy machine
+        time.sleep(0.1)
+        if os.path.exists(trace) and os.path.getsize(trace) > 16384:
+            break
+    process.send_signal(signal.SIGINT)
+    same("ended by the signal", process.wait(timeout=60), -signal.SIGINT)
+    dump = subprocess.Popen([tool("mt-dump"), "--runs", trace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in dump.stdout:
+        runs += line.startswith(("load", "store"))
+        if runs > 100000:
+            break
+    dump.kill()
+    dump.wait()
+    holds(f"{runs} runs", runs > 100000)
 
 
 @case("walks")

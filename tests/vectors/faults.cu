@@ -21,13 +21,25 @@ __global__ void loop(const u *in, u *out, u n)
     out[threadIdx.x] = a;
 }
 
+// Ends after hours.
+__global__ void hours(volatile u *out, u n)
+{
+#pragma unroll 1
+    for (u i = 0; i < n; i++) {
+        out[threadIdx.x] += i;
+        out[threadIdx.x + 64] += 1;
+    }
+}
+
 int main(int argc, char **argv)
 {
     u *in, *out;
     cudaMalloc(&in, 1 << 20);
     cudaMalloc(&out, 1 << 12);
     cudaMemset(in, 0, 1 << 20);
-    if (atoi(argv[1]))
+    if (atoi(argv[1]) == 2)
+        hours<<<2, 32>>>(out, ~0u);
+    else if (atoi(argv[1]))
         loop<<<2, 32>>>(in, out, 9);
     else
         row<<<2, 32>>>(in, out);

@@ -345,7 +345,7 @@ class Regular(Maker):
         return "\n".join(self.lines) + "\n"
 
 
-# Counters of 8 and 16 bits that go past their last number.
+# Counters of 8 and 16 bits that go past their last number, and a loop of more laps than an entry has.
 COUNTERS = """__global__ void counters(const u *in, const u *more, u *out, u *sums, u n)
 {
     const unsigned char *at = (const unsigned char *)in + 40000;
@@ -356,6 +356,7 @@ COUNTERS = """__global__ void counters(const u *in, const u *more, u *out, u *su
     COUNT(unsigned char, 250)
     COUNT(short, 32760)
     COUNT(signed char, 120)
+    _Pragma("unroll 1") for (u i = 0; i < 4097 + n; i++) b += in[i + threadIdx.x];
     out[threadIdx.x] = b;
 }
 """
