@@ -6,11 +6,12 @@
 #define MT_REGION_H
 #include <stddef.h>
 #include <stdint.h>
+#include "memtrace/container.h"
 #include "memtrace/device.h"
 
 enum {
-    MT_REGION_ACCESSES = 32, /* maximum number of accesses of a region; as in a trace */
-    MT_REGION_WORDS = 8,     /* 64-bit words of a unit */
+    MT_REGION_ACCESSES = MT_MTC_REGION_ACCESSES,
+    MT_REGION_WORDS = 8, /* 64-bit words of a unit */
     /* Words of the first unit: */
     MT_REGION_OF = 0,                   /* pointer to the struct mt_region */
     MT_REGION_CTA = 3,                  /* as in struct mt_access_run */

@@ -1,8 +1,9 @@
 /* Warps as vectors: regions (format/container/region.h). Where all lanes are active, the records of accesses
  * in a row become one entry of the trace buffer: each access stores where it is, and the last one completes
  * the entry. In a loop of one block whose addresses move by the same distance each time, only the first lap
- * stores, and one entry is made behind the loop. Accesses whose lanes turn out not to be evenly spaced, and
- * all under MEMTRACE_CHECK, are recorded by themselves (record.c). */
+ * stores, and one entry is made behind the loop, where lanes part, or after MOST_LAPS laps. Accesses whose
+ * lanes turn out not to be evenly spaced, and all under MEMTRACE_CHECK, are recorded by themselves
+ * (record.c). */
 #include "vector.h"
 #include "format/container/region.h"
 #include <string.h>
@@ -433,33 +434,8 @@ static void region_join(struct vec *v, LLVMBasicBlockRef after, const LLVMBasicB
     g->laps = laps ? laps : g->laps;
 }
 
-/* Records an access of a loop: further laps do nothing. */
-static void region_record_lap(struct vec *v, unsigned i, const struct vec_rep *at)
-{
-    struct vec_region *g = &v->region;
-    LLVMValueRef warp = LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), ""),
-                 is = at->source ? vec_is_row(v, at) : NULL,
-                 going = LLVMBuildICmp(v->b, LLVMIntNE, g->laps, LLVMConstNull(v->l->i64), ""),
-                 begun = LLVMBuildICmp(v->b, LLVMIntNE, g->word, LLVMConstNull(v->l->ptr), "");
-    LLVMBasicBlockRef first = region_block(v), store = region_block(v), itself = region_block(v),
-                      after = region_block(v);
-    LLVMBasicBlockRef way[3] = {LLVMGetInsertBlock(v->b), store, NULL};
-    going = is ? LLVMBuildAnd(v->b, going, is, "") : going;
-    begun = is ? LLVMBuildAnd(v->b, begun, is, "") : begun;
-    vec_set_seldom(v, LLVMBuildCondBr(v->b, going, after, first));
-    LLVMPositionBuilderAtEnd(v->b, first);
-    LLVMBuildCondBr(v->b, begun, store, itself);
-    LLVMPositionBuilderAtEnd(v->b, store);
-    region_store_bases(v, i, at);
-    LLVMBuildBr(v->b, after);
-    LLVMPositionBuilderAtEnd(v->b, itself);
-    LLVMValueRef bad = region_by_itself(v, i, at, warp);
-    LLVMBuildBr(v->b, after);
-    way[2] = LLVMGetInsertBlock(v->b);
-    region_join(v, after, way, bad, at->source != 0);
-}
-
-static void region_record_straight(struct vec *v, unsigned i, const struct vec_rep *at)
+/* Records an access; in a loop further laps do nothing. */
+static void region_record(struct vec *v, unsigned i, const struct vec_rep *at)
 {
     struct vec_region *g = &v->region;
     LLVMValueRef warp = LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), ""),
@@ -468,10 +444,20 @@ static void region_record_straight(struct vec *v, unsigned i, const struct vec_r
     LLVMBasicBlockRef store = region_block(v), itself = region_block(v), after = region_block(v);
     LLVMBasicBlockRef way[3] = {NULL, store, NULL};
     begun = is ? LLVMBuildAnd(v->b, begun, is, "") : begun;
-    vec_set_seldom(v, LLVMBuildCondBr(v->b, begun, store, itself));
+    if (g->loop) {
+        LLVMBasicBlockRef first = region_block(v);
+        LLVMValueRef going = LLVMBuildICmp(v->b, LLVMIntNE, g->laps, LLVMConstNull(v->l->i64), "");
+        way[0] = LLVMGetInsertBlock(v->b);
+        vec_set_seldom(v,
+                       LLVMBuildCondBr(v->b, is ? LLVMBuildAnd(v->b, going, is, "") : going, after, first));
+        LLVMPositionBuilderAtEnd(v->b, first);
+    }
+    LLVMValueRef branch = LLVMBuildCondBr(v->b, begun, store, itself);
+    if (!g->loop)
+        vec_set_seldom(v, branch);
     LLVMPositionBuilderAtEnd(v->b, store);
     region_store_bases(v, i, at);
-    if (i + 1 == g->n)
+    if (!g->loop && i + 1 == g->n)
         region_complete(v, warp);
     LLVMBuildBr(v->b, after);
     LLVMPositionBuilderAtEnd(v->b, itself);
@@ -520,15 +506,11 @@ int vec_region_record(struct vec *v, LLVMValueRef call, const struct vec_rep *at
     if (g->call[i] != call)
         return 0;
     g->next++;
-    if (g->loop) {
-        if (!i)
-            region_begin_lap(v);
-        region_record_lap(v, i, at);
-    } else {
-        if (!i)
-            g->word = region_begin_call(v);
-        region_record_straight(v, i, at);
-    }
+    if (!i && g->loop)
+        region_begin_lap(v);
+    else if (!i)
+        g->word = region_begin_call(v);
+    region_record(v, i, at);
     return 1;
 }
 
